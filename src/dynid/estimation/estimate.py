@@ -58,12 +58,13 @@ from dynid.estimation.identification import (
     Provenance,
 )
 from dynid.estimation.inference.between_logs import (
-    ONE_LOG,
     Agreement,
     add_variance_between_logs,
     compare_logs,
     describe_agreement,
     describe_differences,
+    describe_motions,
+    group_by_motion,
 )
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
@@ -128,7 +129,8 @@ class SolvedState:
 
     sums: names of unknowns that stand for several; warnings: of the way of solving; deviations: None where the
     textbook ones are taken; shift (unknowns,): what noise of the motion may still pull the values by; judged: rows
-    of validation data; left_out: rotor inertias, where it is tried whether the data need them.
+    of validation data; left_out: rotor inertias, where it is tried whether the data need them. one_motion: said where
+    all logs show the same one.
     """
 
     state: State
@@ -152,6 +154,7 @@ class SolvedState:
     logs: tuple[Log, ...]
     agreement: Agreement | None = None
     levels: Levels | None = None
+    one_motion: Message | None = None
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -379,7 +382,7 @@ class SolvedState:
             mistake=None if self.diagnosis is None else self.diagnosis.best, can_diagnose=self.tried is not None,
             condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
-            unproven=find_unproven(equation),
+            unproven=find_unproven(equation), one_motion=self.one_motion,
         )  # fmt: skip
 
     def _unidentifiable_share(self) -> float:
@@ -638,15 +641,18 @@ def _solve_state(
     shift = attenuation_by_motion_noise(unknowns, solution, floor, _minor_friction(state, unknowns), levels)
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
-    deviations, agreement = None, None
+    deviations, agreement, groups = None, None, group_by_motion(state)
+    one_motion = describe_motions(groups)
+    notes = notes if one_motion is None else (*notes, one_motion)
     if options.intervals == "jackknife":
         spread = {"derived": derived, "pulled": bool(floor) and not equation.options.is_scalar}
         if levels is None:
             deviations = jackknife(unknowns, solution, state.blocks, **spread)
         else:
             deviations = jackknife_recursion(unknowns, solution, levels, state.blocks, **spread)
-        deviations, contrasts = add_variance_between_logs(state, unknowns, solution, deviations, levels, **spread)
-        notes = notes if state.logs > 1 else (*notes, ONE_LOG)
+        deviations, contrasts = add_variance_between_logs(
+            state, unknowns, solution, deviations, levels, groups=groups, **spread
+        )
         if contrasts is not None and levels is None:
             agreement = compare_logs(state, unknowns, solution, contrasts, constraints=constraints)
             notes = (*notes, *describe_agreement(agreement))
@@ -671,7 +677,7 @@ def _solve_state(
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
         warnings=warnings, torques=predicted, shift=shift, judged=judged, left_out=left_out, logs=logs,
-        agreement=agreement, levels=levels,
+        agreement=agreement, levels=levels, one_motion=one_motion,
     )  # fmt: skip
 
 

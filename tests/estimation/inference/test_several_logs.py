@@ -11,7 +11,7 @@ import pytest
 
 import dynid
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.inference.between_logs import GravityColumns
+from dynid.estimation.inference.between_logs import GravityColumns, group_by_motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from loads import carrying
@@ -214,3 +214,41 @@ def test_agreement_is_saved_with_a_result(tmp_path: Path) -> None:
     result.save(tmp_path / "result.json")
     assert result.agreement is not None
     assert dynid.Identification.load(tmp_path / "result.json").agreement == result.agreement
+
+
+def test_logs_of_one_motion_say_what_they_cannot_show() -> None:
+    """A motion that is repeated, another one, and both: the verdict, its next step and the notes."""
+    robot = invented("gautier3")
+    first, other = (log_of_motion(robot, seed, plain=False) for seed in (0, 1))
+    rng, tau = np.random.default_rng(8), first.tau
+    assert tau is not None
+    again = dynid.Log(first.t + 5.0, first.q, v=first.v, a=first.a, tau=tau + rng.normal(0.0, 0.1, tau.shape), name="b")
+    part = dynid.Log(first.t[200:800], first.q[200:800], tau=tau[200:800] + 0.1, name="part")
+    for logs, same in (([first, again], True), ([first, other], False), ([first, again, other], False)):
+        result = dynid.identify(robot, logs, friction=PLAIN, cutoff=8.0)
+        assert ("logs_of_one_motion" in [note.code for note in result.notes]) == same
+        assert ("motions_unproven" in [said.code for said in result.verdict.unproven]) == same
+        assert (result.verdict.next_step.code == "logs_of_one_motion") == same
+        if same:
+            assert result.verdict.next_step.facts["action"] == "excite"
+    assert [sorted(group) for group in motion_groups(robot, [first, other, again, part])] == [[0, 2, 3], [1]]
+    alone = dynid.identify(robot, first, friction=PLAIN, cutoff=8.0)
+    assert "motions_unproven" in [said.code for said in alone.verdict.unproven]
+
+
+def motion_groups(robot: Robot, logs: list[dynid.Log]) -> list[list[int]]:
+    return group_by_motion(dynid.collect_state(robot, logs, friction=PLAIN, cutoff=8.0))
+
+
+def test_a_repeated_motion_counts_once_among_others() -> None:
+    """Two motions, one of them five times: intervals are about as wide as those of two logs, not of six."""
+    robot = invented("gautier3")
+    first, other = (log_of_motion(robot, seed, plain=False) for seed in (0, 1))
+    rng, tau = np.random.default_rng(8), first.tau
+    assert tau is not None
+    copies = [
+        dynid.Log(first.t + k, first.q, v=first.v, a=first.a, tau=tau + rng.normal(0.0, 0.05, tau.shape), name=f"{k}")
+        for k in range(1, 5)
+    ]
+    two, six = (dynid.identify(robot, x, friction=PLAIN, cutoff=8.0) for x in ([first, other], [first, *copies, other]))
+    assert np.median(six.quantile * six.sigma / (two.quantile * two.sigma)) > 0.6

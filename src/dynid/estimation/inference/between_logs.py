@@ -48,6 +48,50 @@ ONE_LOG = Message(
     "the intervals hold for motions like this one; add logs of other motions",
 )  # fmt: skip
 
+SAME, NEAR = 0.9, 0.1
+"""Share of a log's samples that are near those of another one if it shows the same motion, and what near is: the root
+mean square difference of positions and velocities, each over its standard deviation."""
+
+
+def group_by_motion(state: State) -> list[list[int]]:
+    """Logs in groups of the same motion, the longest of a group first; by samples that were kept."""
+    from scipy.spatial import cKDTree
+
+    some: dict[int, list[Array]] = {}
+    for rows in state.kept:
+        some.setdefault(rows.log, []).append(np.hstack([rows.q, rows.v]))
+    samples = {log: np.concatenate(parts) for log, parts in some.items()}
+    if len(samples) < state.logs or state.logs < 2:
+        return [[log] for log in range(state.logs)]
+    spread = np.std(np.concatenate(list(samples.values())), axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0) * np.sqrt(len(spread))
+    groups: list[list[int]] = []
+    for log in sorted(samples, key=lambda log: -len(samples[log])):
+        own = samples[log][:: max(1, len(samples[log]) // 400)] / scale
+        for group in groups:
+            other = samples[group[0]] / scale
+            is_inside = (own >= other.min(axis=0) - NEAR) & (own <= other.max(axis=0) + NEAR)
+            if is_inside.mean(axis=0).min() >= SAME and np.mean(cKDTree(other).query(own)[0] < NEAR) >= SAME:
+                group.append(log)
+                break
+        else:
+            groups.append([log])
+    return groups
+
+
+def describe_motions(groups: list[list[int]]) -> Message | None:
+    """Say where all logs show one motion, which cannot show what another one would change; None where they do not."""
+    logs = sum(map(len, groups))
+    if len(groups) > 1:
+        return None
+    return ONE_LOG if logs == 1 else Message(
+        "logs_of_one_motion", "all {logs} logs show the same motion ({percent:.0f} % of the samples of each are near "
+        "those of the longest): they cannot show how much the parameters vary between motions",
+        "intervals and held-out errors hold for motions like this one; add a log of another motion", logs=logs,
+        percent=100.0 * SAME,
+    )  # fmt: skip
+
+
 VISCOUS = ("Fv", "Fq", "Fa")
 """Symbols of friction that grows with velocity; the others of friction, but for offsets, are dry friction."""
 
@@ -92,6 +136,19 @@ class LogContrasts:
     shares: tuple[LogShare, ...]
     inverse: Array
     shared: float
+
+    def by_groups(self, groups: list[list[int]]) -> LogContrasts:
+        """Each group of logs against all others; the same where there is only one."""
+        if len(groups) in (1, len(self.logs)):
+            return self
+        shares = [[self.shares[self.logs.index(log)] for log in group if log in self.logs] for group in groups]
+        merged = tuple(
+            LogShare(
+                np.sum([log.gram for log in group], axis=0), np.sum([log.pull for log in group], axis=0),
+                sum(log.squares for log in group), np.concatenate([log.scores for log in group]),
+            ) for group in shares if group
+        )  # fmt: skip
+        return replace(self, logs=tuple(range(len(merged))), shares=merged)
 
     def without_each_log(self) -> tuple[Array, Array]:
         """Shifts (logs, unknowns) of the values without a log, and shares of what is known that rest on this log."""
@@ -573,10 +630,14 @@ def add_variance_between_logs(
     deviations: Jackknife | None,
     levels: Levels | None,
     *,
+    groups: list[list[int]],
     derived: bool,
     pulled: bool,
 ) -> tuple[Jackknife | None, LogContrasts | None]:
-    """Deviations with the scatter of logs, and each log against all others; those of a recursion grow as batch's do."""
+    """Deviations with the scatter of logs, and each log against all others; those of a recursion grow as batch's do.
+
+    groups: of logs that show the same motion and count as one, as long as there are others.
+    """
     batch, within = solution, deviations
     if levels is not None and state.logs > 1:
         batch = solve(unknowns, total_factors(state.blocks))
@@ -584,7 +645,7 @@ def add_variance_between_logs(
     contrasts = contrast_logs(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
     if contrasts is None or deviations is None or within is None:
         return deviations, contrasts
-    growth = growth_by_logs(within, unknowns.names, contrasts)
+    growth = growth_by_logs(within, unknowns.names, contrasts.by_groups(groups))
     return replace(deviations, covariance=deviations.covariance * np.outer(growth, growth), growth=growth), contrasts
 
 
