@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from types import MappingProxyType
 
 import numpy as np
@@ -434,12 +435,14 @@ class ChangeSearch:
         self.pulls = [log.pull - log.gram @ (M @ self.values) for M, log in pairs]
         self.squares = max(sum(log.squares for _, log in pairs) - float(pull @ self.values), 1e-300)
 
-    def tests(self) -> Iterator[ChangeTest]:
-        """Test every known change of every log that was not accepted yet."""
+    def tests(self, only: int | None = None) -> Iterator[ChangeTest]:
+        """Test every known change of every log, or of one."""
         for g, log in enumerate(self.contrasts.shares):
+            if only not in (None, g):
+                continue
             rank = self.rank
             both = len(self.maps) == 2  # of two logs none can be said to be the other one: gravity alone has a file
-            for kind, D in self.changes.items() if g or not both else ():
+            for kind, D in self.changes.items() if g or not both or only == g else ():
                 yield self.test(g, kind, np.pad(D, ((0, len(log.gram) - rank), (0, 0))))
             if len(log.gram) > rank:
                 yield self.test(g, "gravity", np.eye(len(log.gram))[:, rank:])
@@ -470,12 +473,12 @@ class ChangeSearch:
         return 1.0 - float(np.sqrt(max(0.0, 1.0 - test.explained / self.squares)))
 
     def find_changes(self) -> None:
-        """Accept changes one after the other, and drop those that the others explain."""
+        """Accept changes one after the other, or two of a log at once, and drop those that the others explain."""
         while len(self.accepted) < len(MINOR):
             found = self._find_change(MINOR[len(self.accepted)])
             if found is None:
                 break
-            self._accept([*self.accepted, found])
+            self._accept([*self.accepted, *self._split_change(found)])
         while len(self.accepted) > 1:
             gains = [self.gain_of_accepted(k) for k in range(len(self.accepted))]
             k = int(np.argmin(gains))
@@ -493,6 +496,17 @@ class ChangeSearch:
             found, least = every, 2.0 * MATERIAL
         is_minor = found.explained < minor**2 * self.first_squares
         return None if is_minor or self.gain(found) < least else found
+
+    def _split_change(self, found: ChangeTest) -> list[ChangeTest]:
+        """The change, or the two of the same log that explain more: together they may look like a third one."""
+        own = [test for test in self.tests(found.log) if test.kind != "offsets"]  # part of friction
+        pairs = [(self.test(found.log, "both", np.hstack([x.D, y.D])), x, y) for x, y in combinations(own, 2)]
+        if not pairs or found.kind == "parameters":
+            return [found]
+        both, x, y = max(pairs, key=lambda pair: pair[0].explained)
+        left, more = self.squares - found.explained, both.explained - found.explained
+        is_more = more >= MINOR[1] ** 2 * self.first_squares and 1.0 - np.sqrt(max(0.0, 1.0 - more / left)) >= MATERIAL
+        return [x, y] if is_more and found.kind not in (x.kind, y.kind) else [found]
 
     def _accept(self, changes: list[ChangeTest]) -> None:
         """Let logs have their own values along changes from now on."""
