@@ -320,7 +320,8 @@ def mistake_reason(found: Mistake) -> Reason:
     said = Message(
         "mistake_found", "{mistake}: physically possible fits predict {before:.3f} as recorded, {error:.3f} otherwise "
         "(NRMSE on held-out data)", "apply {options}" if found.options else "check what differs, log by log",
-        mistake=found.what.what, error=found.error, before=found.before, options=list(found.options), kind=found.what.code,
+        mistake=found.what.what, error=found.error, before=found.before, options=list(found.options),
+        kind=found.what.code,
     )  # fmt: skip
     level: Level = "do not trust" if found.error * MISTAKE <= found.before else "usable"
     return Reason(said, level, "identify" if found.options else "diagnose", found.options)
