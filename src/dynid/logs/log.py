@@ -427,13 +427,14 @@ class Log:
         """Where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
         lines = getattr(self._whole_source, "lines", None)
         if not rows or lines is None:
-            return f"row {', '.join(str(row + 1) for row in rows)}" if rows else ""
+            return f"row {', '.join(map(str, self.line_numbers(rows)[1]))}" if rows else ""
         return str(lines(rows))
 
     def line_numbers(self, rows: Sequence[int]) -> tuple[str, list[int]]:
         """What rows (increasing, counted from 0) are called, line or row, and their numbers, counted from 1."""
         find = getattr(self._whole_source, "line_numbers", None)
-        return ("row", [row + 1 for row in rows]) if find is None or not rows else ("line", find(rows))
+        first = getattr(getattr(self._whole_source, "part", None), "first", 1)
+        return ("row", [row + first for row in rows]) if find is None or not rows else ("line", find(rows))
 
     def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
         """Yield the samples in order, at most `rows` at a time, in bounded memory."""

@@ -22,8 +22,8 @@ import numpy as np
 from dynid.concurrency import has_polars_lost_its_threads
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
-from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
-from dynid.messages import Message
+from dynid.logs.readers.table import ALL_ROWS, NO_STAMP, Batch, Field, Numbers, RowRange, Wanted, header_count_error
+from dynid.messages import Message, Option, Wording
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,6 +93,7 @@ HEAD = 1 << 20
 _PREAMBLE = 200
 # What stands for a missing number, besides nan and an empty cell.
 MISSING = ("null", "NULL", "Null", "None", "NA", "N/A", "n/a", "#N/A", "-nan(ind)", "nan(ind)")
+_BLANK_LINE = re.compile(rb"(?:^|\n)[ \t]*\r?\n")
 _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
 
 
@@ -124,8 +125,14 @@ def is_number(text: str) -> bool:
     return "_" not in text
 
 
-def read_header(log: str, file: BinaryIO, hint: str) -> TextHeader:
-    """Read the header and look at the first sample; leaves the file somewhere after them."""
+def read_header(
+    log: str, file: BinaryIO, hint: str, names: tuple[str, ...] = (), numbers: frozenset[int] = frozenset()
+) -> TextHeader:
+    """Read the header and look at the first sample; leaves the file somewhere after them.
+
+    names: those of the columns where the user gives them ('': not to be used), which replace the header; numbers: of
+    columns that are called so, counted from 1, so that a file may have no header.
+    """
     head = file.read(HEAD)
     if not head:
         raise LogError(log, "file_empty", "the file is empty")
@@ -141,6 +148,32 @@ def read_header(log: str, file: BinaryIO, hint: str) -> TextHeader:
             log, "not_text_table", "there is no end of a line in the first megabyte: no table of text{hint}", hint=hint,
         )  # fmt: skip
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    columns, delimiter, used, notes = (
+        _columns_as_named(log, lines, names) if names else _columns_of_header(log, lines, numbers)
+    )
+    columns = [name or _free_number(k, columns) for k, name in enumerate(columns, start=1)]
+    _check_unique_names(log, columns)
+    sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
+    comma = delimiter != "," and b"," in sample and b"." not in sample
+    if comma:
+        notes.append(Message("decimal_commas", "decimal commas"))
+    mark = delimiter.encode() if delimiter != " " else None
+    samples = [line.strip().split(mark) for line in lines[used : used + _PREAMBLE] if not line.startswith(b"#")]
+    whole = [cells for cells in samples if len(cells) == len(columns)]
+    long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
+    stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
+    return TextHeader(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
+
+
+def _free_number(number: int, columns: Sequence[str]) -> str:
+    """What a column without a name is called: its number, or nothing where another one is called so."""
+    return "" if str(number) in columns else str(number)
+
+
+def _columns_of_header(
+    log: str, lines: list[bytes], numbers: frozenset[int]
+) -> tuple[list[str], str, int, list[Message]]:
+    """Names of the columns by the file's own header, the delimiter, the lines before the first sample, and notes."""
     skipped = 0
     while skipped < len(lines) and (not lines[skipped].strip() or lines[skipped].startswith(b"#")):
         skipped += 1
@@ -150,22 +183,67 @@ def read_header(log: str, file: BinaryIO, hint: str) -> TextHeader:
     first = _decode_line(log, lines[skipped])
     delimiter = find_delimiter(first)
     columns = split_line(first, delimiter)
-    used, notes = skipped + 1, list[Message]()
-    if all(is_number(name) for name in columns):
-        columns = _header_from_comments(log, lines[:skipped], len(columns))
-        used = skipped
-        notes.append(Message("header_in_comment", "the header is the last line of comment before the numbers"))
-    _check_unique_names(log, columns)
-    sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
-    comma = delimiter == ";" and b"," in sample and b"." not in sample
-    if comma:
-        notes.append(Message("decimal_commas", "decimal commas"))
-    mark = delimiter.encode() if delimiter != " " else None
-    samples = [line.strip().split(mark) for line in lines[used : used + _PREAMBLE] if not line.startswith(b"#")]
-    whole = [cells for cells in samples if len(cells) == len(columns)]
-    long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
-    stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
-    return TextHeader(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
+    if not all(is_number(name) for name in columns):
+        chosen = [columns[number - 1] for number in numbers if number <= len(columns)]
+        if not any(chosen) or not all(map(is_number, chosen)):
+            return columns, delimiter, skipped + 1, []
+    elif found := _header_from_comments(log, lines[:skipped], len(columns)):
+        note = Message("header_in_comment", "the header is the last line of comment before the numbers")
+        return found, delimiter, skipped, [note]
+    if not numbers:
+        raise LogError(
+            log, "missing_header", "the first line is all numbers: the columns have no names", "name them with "
+            "{header}, or number them with {columns}", header=Wording("header='t,q*6,tau*6'", "--header t,q*6,tau*6"),
+            columns=Wording("columns={'t': 1, 'q': '2:7', ...}", "--column t=1 --column q=2:7 ..."),
+        )  # fmt: skip
+    delimiter = next((mark for mark in _MARKS if _is_data(first, mark, len(split_line(first, mark)))), delimiter)
+    return [""] * len(split_line(first, delimiter)), delimiter, skipped, []
+
+
+_MARKS = (";", "\t", ",", " ")
+
+
+def _is_data(line: str, delimiter: str, count: int, used: Sequence[int] | None = None) -> bool:
+    """Whether a line has so many cells, which are numbers; used: places of those that must be."""
+    cells = split_line(line, delimiter)
+    chosen = [cells[k] for k in (range(count) if used is None else used)] if len(cells) == count else []
+    if delimiter != ",":
+        chosen = [cell.replace(",", ".") for cell in chosen]
+    return count > 1 and any(chosen) and all(map(is_number, chosen))
+
+
+def _columns_as_named(
+    log: str, lines: list[bytes], names: tuple[str, ...]
+) -> tuple[list[str], str, int, list[Message]]:
+    """The same for a file whose columns the user names: it begins with the first line of so many numbers."""
+    used = [k for k, name in enumerate(names) if name]
+    count, seen = 0, 0
+    for number, line in enumerate(lines[:_PREAMBLE]):
+        if not line.strip() or line.startswith(b"#"):
+            continue
+        text = line.decode("utf-8", "replace").strip("\r\n ")
+        for mark in _MARKS:
+            if _is_data(text, mark, len(names), used) and not _is_index(text, mark):
+                note = Message(
+                    "lines_before_data", "the first {count} lines are not used: line {line} is the first one with the "
+                    "columns that {header} names", count=number, line=number + 1, header=Option("header"),
+                )  # fmt: skip
+                return list(names), mark, number, [note] if number else []
+            cells = len(split_line(text, mark))
+            if not count and cells > 1 and _is_data(text, mark, cells):
+                count, seen = cells, number + 1
+    if count:
+        raise header_count_error(log, len(names), count, seen)
+    raise LogError(
+        log, "no_samples", "no line has {names} cells with numbers where {header} names columns", names=len(names),
+        header=Option("header"),
+    )  # fmt: skip
+
+
+def _is_index(line: str, delimiter: str) -> bool:
+    """Whether a line is 0,1,2,...: the header that pandas writes for columns without names."""
+    cells = split_line(line, delimiter)
+    return len(cells) > 2 and cells[-2:] == [str(len(cells) - 2), str(len(cells) - 1)] and cells[0] in ("", "0")
 
 
 def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
@@ -212,7 +290,7 @@ def split_line(line: str, delimiter: str) -> list[str]:
 
 
 def _header_from_comments(log: str, comments: list[bytes], count: int) -> list[str]:
-    """Column names from the last comment line, where the first line is all numbers."""
+    """Column names from the last comment line, where the first line is all numbers; none where there are none."""
     for line in reversed(comments):
         if line.strip():
             text = _decode_line(log, line).lstrip("# ")
@@ -220,10 +298,7 @@ def _header_from_comments(log: str, comments: list[bytes], count: int) -> list[s
             if len(names) == count and not any(is_number(name) for name in names):
                 return names
             break
-    raise LogError(
-        log, "missing_header", "the first line is all numbers: the columns have no names",
-        "write a header such as t,q1,q2,...",
-    )  # fmt: skip
+    return []
 
 
 def _check_unique_names(log: str, columns: list[str]) -> None:
@@ -236,7 +311,6 @@ def _check_unique_names(log: str, columns: list[str]) -> None:
 
 BLOCK = 8 << 20
 NEWLINE = b"\n"
-NO_STAMP = -(2**63)
 _DATE = re.compile(r"\d{1,4}[-:/]\d{1,2}[-:/ T]")
 _ROW_BYTES = 512
 _WORKERS = 2
@@ -244,10 +318,14 @@ _WORKERS = 2
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A CSV file; its header was read, its samples are read again for every call of `batches`."""
+    """A CSV file; its header was read, its samples are read again for every call of `batches`.
+
+    part: the rows that count; what stands in other lines does not matter.
+    """
 
     path: Path
     header: TextHeader
+    part: RowRange = ALL_ROWS
     left_out: list[Message] = field(default_factory=list, compare=False)
 
     @property
@@ -272,16 +350,36 @@ class TextTable:
         parse = partial(parser, self, tuple(column.name for column in wanted), size)
         waiting: deque[Future[pl.DataFrame | Batch]] = deque()
         with _open_binary(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
-            for number, (block, is_last) in enumerate(_blocks_of_whole_lines(self.name, file, self.header, size)):
+            blocks = self._blocks_in_range(_blocks_of_whole_lines(self.name, file, self.header, size))
+            for number, (block, is_last) in enumerate(blocks):
                 if is_last:
                     block = self._drop_truncated_line(block, size, number)
-                if not block:
+                if not block or block.isspace():
                     continue
                 waiting.append(pool.submit(parse, number, block))
                 if len(waiting) > _WORKERS:
                     yield from _batch_from_frame(waiting.popleft().result(), rows)
             while waiting:
                 yield from _batch_from_frame(waiting.popleft().result(), rows)
+
+    def _blocks_in_range(self, blocks: Iterator[tuple[bytes, bool]]) -> Iterator[tuple[bytes, bool]]:
+        """Blocks in which lines outside of the range are blank."""
+        if self.part == ALL_ROWS:
+            yield from blocks
+            return
+        seen, first, last = 0, self.part.first - 1, self.part.last
+        for block, is_last in blocks:
+            count = _count_rows(block)
+            if first >= seen + count:
+                yield b"", False
+            elif first <= seen and (last is None or last >= seen + count):
+                yield block, is_last
+            else:
+                yield _blank_rows(block, first - seen, None if last is None else last - seen), is_last
+            seen += count
+            if last is not None and seen >= last:
+                return
+        self.part.check_end(self.name, seen)
 
     def first_line(self, size: int, number: int) -> int:
         """Return the line that a block begins with, counting from 1; only errors need it."""
@@ -297,7 +395,7 @@ class TextTable:
         """Numbers of the lines of rows, both in increasing order; rows count from 0, lines from 1."""
         found: list[int] = []
         with _open_binary(self.path) as file:
-            row = -1
+            row = -self.part.first
             for number, line in enumerate(file, start=1):
                 row += number > self.header.lines and bool(line.strip()) and not line.startswith(b"#")
                 if row == rows[len(found)]:
@@ -325,11 +423,32 @@ class TextTable:
         return before + newline
 
 
-def open_text(path: Path) -> TextTable:
-    """Open a CSV file and read its header."""
+def _count_rows(block: bytes) -> int:
+    """Lines of a block that are neither blank nor comments."""
+    if b"#" in block or _BLANK_LINE.search(block):
+        return sum(bool(line.strip()) and not line.startswith(b"#") for line in block.split(NEWLINE))
+    return block.count(NEWLINE) + (not block.endswith(NEWLINE))
+
+
+def _blank_rows(block: bytes, first: int, last: int | None) -> bytes:
+    """The block with blank lines in place of the rows before `first` and from `last` on, both counted from 0."""
+    lines, row = block.split(NEWLINE), -1
+    for k, line in enumerate(lines):
+        if line.strip() and not line.startswith(b"#"):
+            row += 1
+            if row < first or (last is not None and row >= last):
+                lines[k] = b""
+    return NEWLINE.join(lines)
+
+
+def open_text(
+    path: Path, names: tuple[str, ...] = (), numbers: frozenset[int] = frozenset(), part: RowRange | None = None
+) -> TextTable:
+    """Open a CSV file and read its header, or take the user's names or numbers of columns."""
     with _open_binary(path) as file:
         try:
-            return TextTable(path, read_header(str(path), file, format_hint_from_content(path)))
+            header = read_header(str(path), file, format_hint_from_content(path), names, numbers)
+            return TextTable(path, header, part or ALL_ROWS)
         except (OSError, EOFError, zlib.error) as error:
             raise _damage_error(str(path), error, format_hint_from_content(path)) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,18 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
-from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Table, Wanted, squeeze_shape, why_not_numbers
+from dynid.logs.readers.table import (
+    MOST_WORDS,
+    ArrayTable,
+    Batch,
+    Field,
+    Numbers,
+    Table,
+    Wanted,
+    squeeze_shape,
+    why_not_numbers,
+    why_not_table,
+)
 from dynid.messages import Message
 
 _MOST_BYTES = 64 << 20
@@ -97,7 +108,7 @@ def open_hdf5(path: Path) -> Hdf5Table:
     def add_field(name: str, where: StoredDataset, problem: str, words: tuple[str, ...] = ()) -> None:
         """List a field and where it is stored."""
         shape = squeeze_shape(where.shape)
-        problem = problem or ("" if 1 <= len(shape) <= 2 else f"has {len(shape)} dimensions")
+        problem = problem or why_not_table(where.shape)
         fields.append(Field(name, shape, problem=problem, words=words))
         stored[name] = where
 
@@ -138,38 +149,6 @@ def _read_text_list(item: Any) -> tuple[str, ...]:
 _DEEP = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MatTable:
-    """The arrays of a MAT file of version 5, in memory, members of structs with dotted names."""
-
-    path: Path
-    arrays: Mapping[str, Numbers]
-    notes: tuple[Message, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The file."""
-        return str(self.path)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """All arrays of numbers."""
-        return tuple(
-            Field(name, squeeze_shape(array.shape), problem=why_not_numbers(array.dtype))
-            for name, array in self.arrays.items()
-        )
-
-    def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Parts of the arrays."""
-        views: dict[str, Numbers] = {}
-        for field in wanted:
-            array = self.arrays[field.name]
-            array = array.reshape(squeeze_shape(array.shape))
-            views[field.name] = array.T if field.turned else array
-        for start in range(0, len(next(iter(views.values()))), rows):
-            yield {name: view[start : start + rows] for name, view in views.items()}
-
-
 def _is_hdf5(path: Path) -> bool:
     try:
         with path.open("rb") as file:
@@ -197,7 +176,7 @@ def open_mat(path: Path) -> Table:
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):
             _collect_arrays(key, value, arrays, 0)
-    return MatTable(path, arrays)
+    return ArrayTable(str(path), arrays)
 
 
 def _collect_arrays(name: str, value: object, arrays: dict[str, Numbers], depth: int) -> None:
