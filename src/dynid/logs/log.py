@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -68,7 +69,8 @@ SMALL = 131_072
 class Samples:
     """Consecutive samples as recorded: t (N,) in s; q, v, a, tau (N, n), reaction (N, channels), None where missing.
 
-    Nothing is repaired here: times may jitter, repeat or run backwards, values may be NaN.
+    Nothing is repaired here: times may jitter, repeat or run backwards, values may be NaN. done: the share of the
+    recording that has been read with them, by the bytes of its file; NaN where it is not known.
     """
 
     t: Array
@@ -77,6 +79,7 @@ class Samples:
     a: Array | None = None
     tau: Array | None = None
     reaction: Array | None = None
+    done: float = field(default=np.nan, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.t)
@@ -257,7 +260,8 @@ class ArraySource:
     def chunks(self, rows: int) -> Iterator[Samples]:
         """Views of the arrays."""
         for start in range(0, len(self.samples), rows):
-            yield self.samples.take(slice(start, start + rows))
+            done = min(start + rows, len(self.samples)) / len(self.samples)
+            yield replace(self.samples.take(slice(start, start + rows)), done=done)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,7 +335,8 @@ class Log:
 
     def _set_source(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
         self.source, self.coupling, self.notes = source, coupling, notes
-        self._memory: list[Samples] | None = None
+        self._memory: list[list[Samples]] = []  # one list, once it has been read; copies of the log share it
+        self._on_read: Callable[[float], None] | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -343,14 +348,26 @@ class Log:
 
         Filters and friction states of a part go on from what was recorded before it.
         """
-        if not isinstance(self.source, _SourcePart):
-            yield from self._chunks_kept_in_memory(self.source)
-            return
-        for samples in self._chunks_kept_in_memory(self.source.whole):
+        part = self.source if isinstance(self.source, _SourcePart) else None
+        for samples in self._chunks_kept_in_memory(self._whole_source):
+            if self._on_read is not None:
+                self._on_read(samples.done)
             yield samples
             t = samples.t[np.isfinite(samples.t)]
-            if len(t) and t.min() > self.source.stop + AFTER:
+            if part is not None and len(t) and t.min() > part.stop + AFTER:
                 return
+
+    def watched(self, on_read: Callable[[float], None]) -> Log:
+        """Return the same log, which reports the share of its file that has been read as `surroundings` goes on."""
+        log = copy(self)
+        log._on_read = on_read
+        return log
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file, or of the positions in memory: what its share of the work is measured by."""
+        whole = self._whole_source
+        return whole.samples.q.nbytes if isinstance(whole, ArraySource) else getattr(whole, "size", 0)
 
     @property
     def name(self) -> str:
@@ -445,15 +462,15 @@ class Log:
         if isinstance(source, ArraySource):
             yield from source.chunks(CHUNK)
             return
-        if self._memory is not None:
-            yield from self._memory
+        if self._memory:
+            yield from self._memory[0]
             return
         seen: list[Samples] | None = []
         for samples in prefetch(source.chunks(CHUNK)):
             if seen is not None:
                 seen = [*seen, samples] if sum(map(len, seen)) + len(samples) <= SMALL else None
             yield samples
-        self._memory = seen
+        self._memory[:] = [] if seen is None else [seen]
 
     @cached_property
     def _all_samples(self) -> Samples:
@@ -463,7 +480,8 @@ class Log:
         if not pieces:
             raise LogError(self.name, "no_samples", "there are no samples in it")
         columns = ("t", "q", *(name for name in CHANNELS if name in self.channels))
-        return Samples(**{name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in columns})
+        whole = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in columns}
+        return Samples(**whole)  # type: ignore[arg-type]
 
     @property
     def t(self) -> Array:
@@ -527,6 +545,25 @@ class Log:
         first, last = self.span
         length = last - first
         return self.between(start * length if start > 0.0 else None, stop * length if stop < 1.0 else None)
+
+
+Progress = Callable[[str, float], None]
+
+
+def report_reading(logs: Sequence[Log], on_progress: Progress | None, what: str) -> tuple[Log, ...]:
+    """Return the logs, which report while they are read which share of the bytes of all is done."""
+    if on_progress is None:
+        return tuple(logs)
+    sizes = [max(log.size, 1) for log in logs]
+
+    def reporter(number: int) -> Callable[[float], None]:
+        def report(done: float) -> None:
+            read = (sum(sizes[:number]) + (done if np.isfinite(done) else 0.0) * sizes[number]) / sum(sizes)
+            on_progress(f"{what}: {100.0 * read:.0f} % of {sum(sizes) / 1e6:.3g} MB", read)
+
+        return report
+
+    return tuple(log.watched(reporter(number)) for number, log in enumerate(logs))
 
 
 def _check_array(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -453,6 +454,13 @@ class FileSource:
         return () if self.stamp is None else (Path(self.name),)
 
     @property
+    def size(self) -> int:
+        """Bytes of the files, or of the arrays of a frame."""
+        if self.stamp is not None:
+            return sum(look[2] for look in self.stamp)
+        return 8 * sum(math.prod(entry.shape) for entry in self.table.fields)
+
+    @property
     def part(self) -> RowRange:
         """The rows of the file that count."""
         return getattr(self.table, "part", ALL_ROWS)
@@ -493,7 +501,8 @@ class FileSource:
         try:
             for batch in self.table.batches(self.plan.wanted_fields, rows):
                 t = _times_in_seconds(_sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
-                yield Samples(t, *(self._read_channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
+                channels = [self._read_channel(batch, name) for name in ("q", *CHANNELS)]
+                yield Samples(t, *channels, done=getattr(batch, "done", np.nan))  # type: ignore[arg-type]
         except LogError:
             self.check_unchanged()
             raise

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError, LoopError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
-from dynid.estimation.accumulate.logs import Progress, collect_logs
+from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.identification import NORMAL
@@ -24,7 +24,7 @@ from dynid.estimation.regression.structure import random_rows_with_held_joints, 
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, build_constraints, solve
 from dynid.identifiability.parameters import BaseParameters
-from dynid.logs.log import Log
+from dynid.logs.log import Log, Progress
 from dynid.logs.read import list_logs
 from dynid.messages import Message, Option
 from dynid.payload.payload import Fit

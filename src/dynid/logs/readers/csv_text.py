@@ -22,7 +22,17 @@ import numpy as np
 from dynid.concurrency import has_polars_lost_its_threads
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
-from dynid.logs.readers.table import ALL_ROWS, NO_STAMP, Batch, Field, Numbers, RowRange, Wanted, header_count_error
+from dynid.logs.readers.table import (
+    ALL_ROWS,
+    NO_STAMP,
+    Batch,
+    Field,
+    Numbers,
+    Part,
+    RowRange,
+    Wanted,
+    header_count_error,
+)
 from dynid.messages import Message, Option, Wording
 
 if TYPE_CHECKING:
@@ -50,6 +60,10 @@ class _GzipStream(io.RawIOBase):
     def readable(self) -> bool:
         """It is."""
         return True
+
+    def position(self) -> int:
+        """Bytes of the file that were inflated."""
+        return self._file.tell() - len(self._rest)
 
     def close(self) -> None:
         """Close the file."""
@@ -348,34 +362,34 @@ class TextTable:
         size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
         parser = _parse_without_polars if has_polars_lost_its_threads() else _parse_block
         parse = partial(parser, self, tuple(column.name for column in wanted), size)
-        waiting: deque[Future[pl.DataFrame | Batch]] = deque()
+        waiting: deque[tuple[Future[pl.DataFrame | Batch], float]] = deque()
         with _open_binary(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
             blocks = self._blocks_in_range(_blocks_of_whole_lines(self.name, file, self.header, size))
-            for number, (block, is_last) in enumerate(blocks):
-                if is_last:
+            for number, (block, done) in enumerate(blocks):
+                if done == 1.0:
                     block = self._drop_truncated_line(block, size, number)
                 if not block or block.isspace():
                     continue
-                waiting.append(pool.submit(parse, number, block))
+                waiting.append((pool.submit(parse, number, block), done))
                 if len(waiting) > _WORKERS:
-                    yield from _batch_from_frame(waiting.popleft().result(), rows)
+                    yield from _next_batches(waiting, rows)
             while waiting:
-                yield from _batch_from_frame(waiting.popleft().result(), rows)
+                yield from _next_batches(waiting, rows)
 
-    def _blocks_in_range(self, blocks: Iterator[tuple[bytes, bool]]) -> Iterator[tuple[bytes, bool]]:
+    def _blocks_in_range(self, blocks: Iterator[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
         """Blocks in which lines outside of the range are blank."""
         if self.part == ALL_ROWS:
             yield from blocks
             return
         seen, first, last = 0, self.part.first - 1, self.part.last
-        for block, is_last in blocks:
+        for block, done in blocks:
             count = _count_rows(block)
             if first >= seen + count:
-                yield b"", False
+                yield b"", done
             elif first <= seen and (last is None or last >= seen + count):
-                yield block, is_last
+                yield block, done
             else:
-                yield _blank_rows(block, first - seen, None if last is None else last - seen), is_last
+                yield _blank_rows(block, first - seen, None if last is None else last - seen), done
             seen += count
             if last is not None and seen >= last:
                 return
@@ -471,8 +485,8 @@ def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
     return LogError(log, "file_unreadable", "cannot be read: {reason}", reason=str(error))
 
 
-def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield blocks of whole lines, and whether a block is the last one."""
+def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: int) -> Iterator[tuple[bytes, float]]:
+    """Yield blocks of whole lines, and the share of the file's bytes that was read: 1 with the last block alone."""
     try:
         for _ in range(header.lines):
             file.readline()
@@ -483,11 +497,26 @@ def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: i
                 if len(rest) == HEAD and not rest.endswith(NEWLINE):
                     raise LogError(log, "not_text_table", "a line is longer than a megabyte: no table of text")
                 block += rest
+            done = _share_read(log, file)
             following = file.read(size)
-            yield block, not following
+            yield block, 1.0 if not following else min(done, np.nextafter(1.0, 0.0))
             block = following
     except (OSError, EOFError, zlib.error) as error:
         raise _damage_error(log, error) from error
+
+
+def _share_read(log: str, file: BinaryIO) -> float:
+    """Bytes that were read over the size of the file, as it is packed."""
+    raw = getattr(file, "raw", None)
+    position = raw.position() if isinstance(raw, _GzipStream) else file.tell()
+    return float(position / max(Path(log).stat().st_size, 1))
+
+
+def _next_batches(waiting: deque[tuple[Future[pl.DataFrame | Batch], float]], rows: int) -> Iterator[Batch]:
+    """Batches of the block that was read first."""
+    block, done = waiting.popleft()
+    for batch in _batch_from_frame(block.result(), rows):
+        yield Part(batch, done)
 
 
 def _batch_from_frame(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:

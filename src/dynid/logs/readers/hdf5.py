@@ -18,6 +18,7 @@ from dynid.logs.readers.table import (
     Batch,
     Field,
     Numbers,
+    Part,
     Table,
     Wanted,
     squeeze_shape,
@@ -62,7 +63,7 @@ class Hdf5Table:
             rows = max(1, min(rows, _MOST_BYTES // (8 * max(widest, 1))))
             for start in range(0, length, rows):
                 stop = min(start + rows, length)
-                yield {name: reader(start, stop) for name, reader in readers.items()}
+                yield Part({name: reader(start, stop) for name, reader in readers.items()}, stop / length)
 
 
 def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[int, int], Numbers]:

@@ -19,6 +19,7 @@ from dynid.logs.readers.table import (
     Batch,
     Field,
     Numbers,
+    Part,
     Wanted,
     squeeze_shape,
     why_not_numbers,
@@ -80,7 +81,7 @@ class NpzTable:
             }  # fmt: skip
             for start in range(0, length, rows):
                 count = min(rows, length - start)
-                yield {name: reader(count) for name, reader in readers.items()}
+                yield Part({name: reader(count) for name, reader in readers.items()}, (start + count) / length)
 
 
 def _member_width(member: ArchiveMember, turned: bool) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from dynid.concurrency import NEEDS_SPAWN, has_polars_lost_its_threads
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
-from dynid.logs.readers.table import MOST_WORDS, NO_STAMP, ArrayTable, Batch, Field, Numbers, Wanted
+from dynid.logs.readers.table import MOST_WORDS, NO_STAMP, ArrayTable, Batch, Field, Numbers, Part, Wanted
 from dynid.messages import Message
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class ParquetTable:
 
     path: Path
     fields: tuple[Field, ...]
+    length: int
     notes: tuple[Message, ...] = ()
 
     @property
@@ -37,12 +38,13 @@ class ParquetTable:
         """Stream the wanted columns; time stamps come as integers of ns, lists as rows, other numbers as they are."""
         import polars as pl
 
-        names = [column.name for column in wanted]
+        names, done = [column.name for column in wanted], 0
         with _parquet_errors(self.path):
             scan = pl.scan_parquet(self.path, glob=False).select(names)
             for frame in scan.collect_batches(chunk_size=rows, maintain_order=True):
                 for part in frame.iter_slices(rows):
-                    yield {column.name: _to_numbers(self.name, column) for column in part}
+                    done += len(part)
+                    yield Part({column.name: _to_numbers(self.name, column) for column in part}, done / self.length)
 
 
 def _to_numbers(log: str, column: pl.Series) -> Numbers:
@@ -96,9 +98,11 @@ def open_parquet(path: Path) -> ParquetTable:
     with _parquet_errors(path):
         scan = pl.scan_parquet(path, glob=False)
         schema = scan.collect_schema()
-        length = scan.select(pl.len()).collect().item() if any(kind.is_nested() for kind in schema.values()) else 0
-        lists = scan.select(pl.col(pl.List).drop_nulls().first()).collect() if length else pl.DataFrame()
-    return ParquetTable(path, tuple(_describe_column(name, kind, length, lists) for name, kind in schema.items()))
+        length = scan.select(pl.len()).collect().item()
+        lists = scan.select(pl.col(pl.List).drop_nulls().first()).collect()
+    known = length if any(kind.is_nested() for kind in schema.values()) else 0
+    fields = tuple(_describe_column(name, kind, known, lists) for name, kind in schema.items())
+    return ParquetTable(path, fields, length)
 
 
 def _describe_column(name: str, kind: pl.DataType, length: int, lists: pl.DataFrame) -> Field:

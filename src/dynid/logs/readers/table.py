@@ -47,6 +47,14 @@ class Wanted:
 Batch = Mapping[str, Numbers]
 
 
+class Part(dict[str, Numbers]):
+    """A batch that knows which share of its file has been read, 0 to 1, by bytes or rows."""
+
+    def __init__(self, fields: Mapping[str, Numbers], done: float) -> None:
+        super().__init__(fields)
+        self.done = done
+
+
 class Table(Protocol):
     """An open log file; `batches` may be called any number of times."""
 
@@ -123,8 +131,10 @@ class ArrayTable:
             array = self.arrays[one.name]
             array = array.reshape(squeeze_shape(array.shape))
             views[one.name] = array.T if one.turned else array
-        for start in range(0, len(next(iter(views.values()))), rows):
-            yield {name: view[start : start + rows] for name, view in views.items()}
+        length = len(next(iter(views.values())))
+        for start in range(0, length, rows):
+            part = {name: view[start : start + rows] for name, view in views.items()}
+            yield Part(part, min(start + rows, length) / length)
 
 
 def why_not_table(shape: tuple[int, ...]) -> str:
@@ -193,10 +203,11 @@ class RenamedTable:
         places = {one.name: self.places[one.name] for one in wanted}
         turned = {one.name: len(one.shape) == 2 and one.shape[0] < one.shape[1] for one, _ in places.values()}
         for batch in self.table.batches(tuple(Wanted(name, turn) for name, turn in turned.items()), rows):
-            yield {
+            named = {
                 name: batch[one.name] if column is None else batch[one.name][:, column]
                 for name, (one, column) in places.items()
             }
+            yield Part(named, getattr(batch, "done", np.nan))
 
 
 def header_count_error(log: str, names: int, columns: int, line: int | None = None) -> LogError:
@@ -260,7 +271,8 @@ class TableRows:
             count = len(next(iter(batch.values())))
             start, stop = max(self.part.first - 1 - seen, 0), count if last is None else min(last - seen, count)
             if start < stop:
-                yield {name: values[start:stop] for name, values in batch.items()}
+                inside = {name: values[start:stop] for name, values in batch.items()}
+                yield Part(inside, getattr(batch, "done", np.nan))
             seen += count
             if last is not None and seen >= last:
                 return
