@@ -28,17 +28,21 @@ from dynid.storage.files import suggest_similar_file
 # The format of a log file, by its suffix, and what its first bytes say where the two disagree.
 
 
-TEXT = (".csv", ".txt", ".tsv")
+TEXT = (".csv", ".txt", ".tsv", ".dat", ".log")
+EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
-    (b"PK\x03\x04", "a zip archive such as NPZ"),
+    (b"PK\x03\x04", "a zip archive such as NPZ or an Excel workbook"),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook"),
     (b"PAR1", "Parquet"),
     (b"\x89HDF\r\n\x1a\n", "HDF5"),
     (b"SQLite format 3\x00", "a rosbag2 database (.db3)"),
     (b"\x89MCAP0\r\n", "MCAP"),
     (b"MATLAB", "MAT"),
 )
-FORMATS = "CSV (.csv .txt .tsv, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+FORMATS = (
+    "CSV (.csv .txt .tsv .dat .log, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+)
 
 
 def format_hint_from_content(path: Path) -> str:
@@ -92,6 +96,11 @@ def open_table(path: Path, topic: str | None = None, layout: Layout | None = Non
             name, "file_unreadable", "cannot be opened: {reason}", reason=error.strerror or str(error),
         ) from error  # fmt: skip
     suffix = path.suffix.lower()
+    if suffix in EXCEL:
+        raise LogError(
+            name, "excel_not_supported", "this is an Excel workbook", "save the sheet as CSV (File, Save As, CSV "
+            "UTF-8), or read it with pandas or polars and give read_log the frame",
+        )  # fmt: skip
     if is_folder or suffix in (".db3", ".mcap"):
         if layout.names:
             raise LogError(
@@ -679,6 +688,12 @@ def read_log(
     motor_side = transmission.gear is not None
     asked = check_units(name, units, robot, motor_side)
     plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
+    for used in plan.wanted_fields:
+        if used.name in getattr(table, "twice", ()):
+            raise LogError(
+                name, "column_name_twice", "the header names the column '{name}' twice", "number the columns with "
+                "{columns}, counted from 1", name=used.name, columns=Option("columns", {"q": "2:7"}),
+            )  # fmt: skip
     if gain is not None and "tau" not in plan.channels:
         raise LogError(
             name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",

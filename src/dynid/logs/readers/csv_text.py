@@ -21,6 +21,7 @@ import numpy as np
 
 from dynid.concurrency import has_polars_lost_its_threads
 from dynid.errors import LogError
+from dynid.logs.column_names import find_unit
 from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import (
     ALL_ROWS,
@@ -115,7 +116,8 @@ _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
 class TextHeader:
     """The columns of a text file; `delimiter` ' ' is any white space. `lines` come before the first sample.
 
-    `stamps` are the columns most of whose first numbers are integers too long for a float.
+    `stamps` are the columns most of whose first numbers are integers too long for a float. `units` come from a line of
+    their own, '' where there is none; `texts` are those of columns that repeat one text; `twice` names that come twice.
     """
 
     columns: tuple[str, ...]
@@ -125,6 +127,9 @@ class TextHeader:
     quoted: bool = False
     stamps: frozenset[int] = frozenset()
     notes: tuple[Message, ...] = ()
+    units: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    twice: frozenset[str] = frozenset()
 
 
 def is_number(text: str) -> bool:
@@ -165,8 +170,13 @@ def read_header(
     columns, delimiter, used, notes = (
         _columns_as_named(log, lines, names) if names else _columns_of_header(log, lines, numbers)
     )
-    columns = [name or _free_number(k, columns) for k, name in enumerate(columns, start=1)]
-    _check_unique_names(log, columns)
+    twice = frozenset(name for k, name in enumerate(columns) if name and name in columns[:k])
+    again = [name if name not in columns[:k] else "" for k, name in enumerate(columns)]
+    columns = [name or _free_number(k, columns) for k, name in enumerate(again, start=1)]
+    units = () if names else _read_units(lines, used, delimiter, len(columns))
+    if units:
+        used += 1 + next(k for k, line in enumerate(lines[used:]) if line.strip())
+        notes.append(Message("units_in_line", "line {line} gives the units of the columns", line=used))
     sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
     comma = delimiter != "," and b"," in sample and b"." not in sample
     if comma:
@@ -176,7 +186,33 @@ def read_header(
     whole = [cells for cells in samples if len(cells) == len(columns)]
     long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
-    return TextHeader(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
+    texts = _repeated_texts(columns, whole)
+    quoted = b'"' in sample
+    return TextHeader(
+        tuple(columns), delimiter, used, comma, quoted, stamps, tuple(notes), units, texts, twice & {*columns}
+    )
+
+
+def _read_units(lines: list[bytes], used: int, delimiter: str, count: int) -> tuple[str, ...]:
+    """Units in the first line after the header, where most of its cells are some and none is a number; else none."""
+    text = next((line for line in lines[used:] if line.strip()), b"").decode("utf-8", "replace").strip("\r\n ")
+    cells = [cell.strip("[]() ") for cell in split_line(text, delimiter)]
+    given = [cell for cell in cells if cell not in ("", "-", "1")]
+    known = [cell for cell in given if find_unit(cell)]
+    if len(cells) != count or any(map(is_number, given)) or not known or 2 * len(known) < len(given):
+        return ()
+    return tuple(cell if cell in given else "" for cell in cells)
+
+
+def _repeated_texts(columns: Sequence[str], samples: Sequence[Sequence[bytes]]) -> dict[str, str]:
+    """Columns that hold one text, the same in all of the first lines: names of joints, frames, states."""
+    found: dict[str, str] = {}
+    for k, name in enumerate(columns):
+        texts = {cells[k] for cells in samples}
+        text = texts.pop().decode("utf-8", "replace").strip().strip('"') if len(texts) == 1 else ""
+        if text and not is_number(text):
+            found[name] = text
+    return found
 
 
 def _free_number(number: int, columns: Sequence[str]) -> str:
@@ -189,8 +225,11 @@ def _columns_of_header(
 ) -> tuple[list[str], str, int, list[Message]]:
     """Names of the columns by the file's own header, the delimiter, the lines before the first sample, and notes."""
     skipped = 0
-    while skipped < len(lines) and (not lines[skipped].strip() or lines[skipped].startswith(b"#")):
+    while skipped < len(lines) and (not lines[skipped].strip() or lines[skipped].startswith((b"#", b"%"))):
         skipped += 1
+    if found := _header_from_comments(log, lines[:skipped], lines[skipped] if skipped < len(lines) else b""):
+        note = Message("header_in_comment", "the header is the last line of comment before the numbers")
+        return *found, skipped, [note]
     if skipped == len(lines):
         raise LogError(log, "no_samples", "there is no header and no sample in it")
     skipped = _header_line_after_preamble(lines, skipped)
@@ -201,9 +240,6 @@ def _columns_of_header(
         chosen = [columns[number - 1] for number in numbers if number <= len(columns)]
         if not any(chosen) or not all(map(is_number, chosen)):
             return columns, delimiter, skipped + 1, []
-    elif found := _header_from_comments(log, lines[:skipped], len(columns)):
-        note = Message("header_in_comment", "the header is the last line of comment before the numbers")
-        return found, delimiter, skipped, [note]
     if not numbers:
         raise LogError(
             log, "missing_header", "the first line is all numbers: the columns have no names", "name them with "
@@ -303,24 +339,21 @@ def split_line(line: str, delimiter: str) -> list[str]:
     return [cell.strip().strip('"').strip() for cell in cells]
 
 
-def _header_from_comments(log: str, comments: list[bytes], count: int) -> list[str]:
-    """Column names from the last comment line, where the first line is all numbers; none where there are none."""
-    for line in reversed(comments):
-        if line.strip():
-            text = _decode_line(log, line).lstrip("# ")
-            names = split_line(text, find_delimiter(text))
-            if len(names) == count and not any(is_number(name) for name in names):
-                return names
-            break
-    return []
-
-
-def _check_unique_names(log: str, columns: list[str]) -> None:
-    seen: set[str] = set()
-    for name in columns:
-        if name in seen and name:
-            raise LogError(log, "column_name_twice", "the header names the column '{name}' twice", name=name)
-        seen.add(name)
+def _header_from_comments(log: str, comments: list[bytes], first: bytes) -> tuple[list[str], str] | None:
+    """Column names and delimiter from the last comment line, where the first line after it has numbers."""
+    line = next((line for line in reversed(comments) if line.strip()), None)
+    if line is None or not first.strip():
+        return None
+    text, row = _decode_line(log, line).lstrip("#% "), _decode_line(log, first)
+    delimiter = find_delimiter(text)
+    names, cells = split_line(text, delimiter), split_line(row, delimiter)
+    if len(cells) == 1 and delimiter == " ":
+        delimiter = find_delimiter(row)
+        cells = split_line(row, delimiter)
+    has_numbers = any(cell and is_number(cell.replace(",", ".")) for cell in cells)
+    if len(names) != len(cells) or len(names) < 2 or not has_numbers or any(is_number(name) for name in names):
+        return None
+    return names, delimiter
 
 
 BLOCK = 8 << 20
@@ -350,7 +383,18 @@ class TextTable:
     @property
     def fields(self) -> tuple[Field, ...]:
         """The named columns."""
-        return tuple(Field(name) for name in self.header.columns if name)
+        header = self.header
+        units = dict(zip(header.columns, header.units, strict=True)) if header.units else {}
+        return tuple(
+            Field(name, unit=units.get(name) or None, words=(header.texts[name],) if name in header.texts else ())
+            for name in header.columns
+            if name
+        )
+
+    @property
+    def twice(self) -> frozenset[str]:
+        """Names that the header gives to several columns."""
+        return self.header.twice
 
     @property
     def notes(self) -> tuple[Message, ...]:

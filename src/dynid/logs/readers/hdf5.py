@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickletools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +34,12 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """A data set, or one member of a data set of records."""
+    """A data set, one member of a data set of records, or one column of either, as pandas keeps them."""
 
     path: str
     member: str | None
     shape: tuple[int, ...]
+    column: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +59,25 @@ class Hdf5Table:
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Read slices of the wanted data sets."""
         with _open_hdf5_file(self.path) as file:
-            readers = {field.name: _slice_reader(file, self.stored[field.name], field.turned) for field in wanted}
+            stored = {field.name: self.stored[field.name] for field in wanted}
+            turned = {(self.stored[field.name].path, self.stored[field.name].member): field.turned for field in wanted}
+            readers = {
+                (one.path, one.member): _slice_reader(file, one, turned[one.path, one.member])
+                for one in stored.values()
+            }
             shapes = [squeeze_shape(self.stored[field.name].shape) for field in wanted]
             length = shapes[0][1] if wanted[0].turned else shapes[0][0]
             widest = max(int(np.prod(shape)) // max(length, 1) for shape in shapes)
             rows = max(1, min(rows, _MOST_BYTES // (8 * max(widest, 1))))
             for start in range(0, length, rows):
                 stop = min(start + rows, length)
-                yield Part({name: reader(start, stop) for name, reader in readers.items()}, stop / length)
+                parts = {place: reader(start, stop) for place, reader in readers.items()}
+                found = {name: parts[one.path, one.member] for name, one in stored.items()}
+                for name, one in stored.items():
+                    found[name] = (
+                        found[name] if one.column is None else found[name].reshape(stop - start, -1)[:, one.column]
+                    )
+                yield Part(found, stop / length)
 
 
 def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[int, int], Numbers]:
@@ -113,11 +127,23 @@ def open_hdf5(path: Path) -> Hdf5Table:
         fields.append(Field(name, shape, problem=problem, words=words))
         stored[name] = where
 
+    def add_frame(group: str, columns: list[_FrameColumn]) -> None:
+        """List the columns of a frame of pandas."""
+        for one in columns:
+            name = f"{group}.{one.name}".lstrip(".")
+            if name not in stored:
+                fields.append(Field(name, (one.stored.shape[0],), one.unit, one.problem))
+                stored[name] = one.stored
+
     def add_dataset(place: str, item: Any) -> None:
         """List a data set, or each member of one of records."""
-        if not hasattr(item, "dtype") or not item.shape or place.startswith("#"):
+        if not hasattr(item, "dtype") or not item.shape or place.startswith("#") or "/_i_" in f"/{place}":
             return
         name = place.replace("/", ".")
+        frame = _columns_of_pandas(item, place)
+        if frame is not None:
+            add_frame(name.rpartition(".")[0], frame)
+            return
         outside = "lies in another file, which is not read" if item.is_virtual or item.external else ""
         for member in item.dtype.names or ():
             kind = item.dtype[member]
@@ -133,6 +159,87 @@ def open_hdf5(path: Path) -> Hdf5Table:
     with _open_hdf5_file(path) as file:
         file.visititems(add_dataset)
     return Hdf5Table(path, tuple(fields), stored)
+
+
+# Frames of pandas: blocks of columns whose names stand beside them, as arrays of text or pickled, never unpickled.
+
+
+@dataclass(frozen=True, slots=True)
+class _FrameColumn:
+    """A column or the index of a frame."""
+
+    name: str
+    stored: StoredDataset
+    unit: str | None = None
+    problem: str = ""
+
+
+def _columns_of_pandas(item: Any, place: str) -> list[_FrameColumn] | None:
+    """Columns of a data set that pandas wrote; None where it did not, nothing where others hold the names."""
+    group, name = item.parent, place.rpartition("/")[2]
+    if not (kind := _attribute_text(group, "pandas_type")):
+        return None
+    if kind == "frame" and name.endswith("_values"):
+        labels = group[f"{name.removesuffix('values')}items"]
+        texts = [x.decode("utf-8", "replace") if isinstance(x, bytes) else str(x) for x in labels[()].ravel().tolist()]
+        whole, problem = StoredDataset(place, None, item.shape), why_not_numbers(item.dtype)
+        if item.ndim != 2 or item.shape[1] != len(texts):
+            return []
+        return [_FrameColumn(text, replace(whole, column=k), None, problem) for k, text in enumerate(texts)]
+    if kind == "frame" and name == "axis1":
+        index = _attribute_text(item, "name")
+        return [_index_column(index, _attribute_text(item, "kind"), StoredDataset(place, None, item.shape))]
+    if kind == "frame_table" and name == "table":
+        found: list[_FrameColumn] = []
+        for member in item.dtype.names or ():
+            base, labels = item.dtype[member].base, _pickled_texts(item.attrs.get(f"{member}_kind", b""))
+            stored = StoredDataset(place, member, item.shape)
+            if member == "index":
+                index = _pickled_value(group.attrs.get("info", b""), "index_name")
+                found.append(_index_column(index, _attribute_text(item, "index_kind"), stored))
+            else:
+                found += [
+                    _FrameColumn(text, replace(stored, column=k), None, why_not_numbers(base))
+                    for k, text in enumerate(labels or [member])
+                ]
+        return found
+    return []
+
+
+def _index_column(name: str, kind: str, stored: StoredDataset) -> _FrameColumn:
+    """The index of a frame: the time, where it holds instants and has no name."""
+    is_time = kind.startswith(("datetime64", "timedelta64"))
+    return _FrameColumn(name or ("t" if is_time else "index"), stored, "ns" if is_time else None)
+
+
+def _attribute_text(item: Any, key: str) -> str:
+    """A text among the attributes; '' where it is none, or pickled."""
+    value = item.attrs.get(key, b"")
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value if isinstance(value, str) else ""
+    return "" if text.endswith(".") or not text.isprintable() else text
+
+
+def _pickle_steps(data: object) -> list[tuple[str, object]]:
+    """Steps of a pickle with their values, read and not carried out; those that only store are left out."""
+    try:
+        steps = list(pickletools.genops(data)) if isinstance(data, bytes) else []
+    except ValueError:
+        return []
+    return [(step.name, value) for step, value, _ in steps if "PUT" not in step.name and step.name != "MEMOIZE"]
+
+
+def _pickled_texts(data: object) -> list[str]:
+    """Texts and numbers of a pickled list, as texts."""
+    return [str(value) for step, value in _pickle_steps(data) if "UNICODE" in step or "INT" in step]
+
+
+def _pickled_value(data: object, key: str) -> str:
+    """The text that follows a key in a pickled dict; '' where there is none."""
+    steps = _pickle_steps(data)
+    for (_, value), (step, following) in pairwise(steps):
+        if value == key:
+            return str(following) if "UNICODE" in step else ""
+    return ""
 
 
 def _read_text_list(item: Any) -> tuple[str, ...]:
@@ -173,20 +280,48 @@ def open_mat(path: Path) -> Table:
             str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
             content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
-    arrays: dict[str, Numbers] = {}
+    found = ArrayTable(str(path), {}, words={})
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):
-            _collect_arrays(key, value, arrays, 0)
-    return ArrayTable(str(path), arrays)
+            _collect_arrays(key, value, found, 0)
+    return found
 
 
-def _collect_arrays(name: str, value: object, arrays: dict[str, Numbers], depth: int) -> None:
-    """Collect arrays of numbers, descending into structs of one element."""
+def _collect_arrays(name: str, value: object, found: ArrayTable, depth: int) -> None:
+    """Collect arrays of numbers and lists of texts, descending into structs and cells."""
     if not isinstance(value, np.ndarray) or depth > _DEEP:
         return
     if value.dtype.names:
-        if value.size == 1:
-            for member in value.dtype.names:
-                _collect_arrays(f"{name}.{member}", value.reshape(-1)[0][member], arrays, depth + 1)
+        _collect_structs(name, value.reshape(-1), found, depth + 1)
+    elif value.dtype == object and 0 < value.size <= MOST_WORDS:
+        texts = [_matlab_text(cell) for cell in value.reshape(-1)]
+        if all(texts):
+            found.arrays[name], found.words[name] = np.array(texts), tuple(texts)
+            return
+        for k, cell in enumerate(value.reshape(-1), start=1):
+            _collect_arrays(f"{name}{{{k}}}", cell, found, depth + 1)
     elif value.dtype.kind in "fiub" and value.ndim == 2:
-        arrays[name] = value
+        found.arrays[name] = value
+
+
+def _collect_structs(name: str, records: Numbers, found: ArrayTable, depth: int) -> None:
+    """Collect the members of a struct, or of an array of them: one row for each, or each under its label or number."""
+    members = records.dtype.names or ()
+    for member in members:
+        values = [np.asarray(record[member]) for record in records]
+        sizes = {value.size for value in values}
+        if len(records) == 1:
+            _collect_arrays(f"{name}.{member}", values[0], found, depth)
+        elif len(sizes) == 1 and 0 < min(sizes) < len(records) and all(value.dtype.kind in "fiub" for value in values):
+            found.arrays[f"{name}.{member}"] = np.stack([value.reshape(-1) for value in values])
+        else:
+            for k, (record, value) in enumerate(zip(records, values, strict=True), start=1):
+                label = _matlab_text(record["label"]) if "label" in members else ""
+                where = f"{name}.{label}" if label and member == "values" else f"{name}({k}).{member}"
+                _collect_arrays(where, value, found, depth)
+
+
+def _matlab_text(value: object) -> str:
+    """The text of a row of characters, '' where it is none."""
+    array = np.asarray(value)
+    return str(array.reshape(-1)[0]).strip() if array.dtype.kind == "U" and array.size == 1 else ""

@@ -106,10 +106,10 @@ class ArrayTable:
     """Arrays in memory by name: of a MAT file, a frame, or the user's own."""
 
     name: str
-    arrays: Mapping[str, Numbers]
-    units: Mapping[str, str] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    arrays: dict[str, Numbers]
+    units: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[Message, ...] = ()
 
     @property
