@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import pickletools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -154,6 +155,9 @@ def open_hdf5(path: Path) -> Hdf5Table:
             )
         if not item.dtype.names:
             words = () if outside else _read_text_list(item)
+            if "MATLAB_object_decode" in item.attrs:
+                kind = _attribute_text(item, "MATLAB_class")
+                outside = f"is a MATLAB object ({kind}) in a file of version 7.3; save it with '-v7', or its arrays"
             add_field(name, StoredDataset(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
 
     with _open_hdf5_file(path) as file:
@@ -280,48 +284,158 @@ def open_mat(path: Path) -> Table:
             str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
             content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
-    found = ArrayTable(str(path), {}, words={})
+    found = ArrayTable(str(path), {})
+    objects = _MatlabObjects.of(content.get("__function_workspace__"))
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):
-            _collect_arrays(key, value, found, 0)
+            _collect_arrays(key, value, found, objects, 0)
     return found
 
 
-def _collect_arrays(name: str, value: object, found: ArrayTable, depth: int) -> None:
+def _collect_arrays(name: str, value: object, found: ArrayTable, objects: _MatlabObjects, depth: int) -> None:
     """Collect arrays of numbers and lists of texts, descending into structs and cells."""
     if not isinstance(value, np.ndarray) or depth > _DEEP:
         return
-    if value.dtype.names:
-        _collect_structs(name, value.reshape(-1), found, depth + 1)
+    if value.dtype.names == _OPAQUE:
+        _collect_timetable(name, value.reshape(-1)[0], found, objects)
+    elif value.dtype.names:
+        _collect_structs(name, value.reshape(-1), found, objects, depth + 1)
     elif value.dtype == object and 0 < value.size <= MOST_WORDS:
         texts = [_matlab_text(cell) for cell in value.reshape(-1)]
         if all(texts):
             found.arrays[name], found.words[name] = np.array(texts), tuple(texts)
             return
         for k, cell in enumerate(value.reshape(-1), start=1):
-            _collect_arrays(f"{name}{{{k}}}", cell, found, depth + 1)
+            _collect_arrays(f"{name}{{{k}}}", cell, found, objects, depth + 1)
     elif value.dtype.kind in "fiub" and value.ndim == 2:
         found.arrays[name] = value
 
 
-def _collect_structs(name: str, records: Numbers, found: ArrayTable, depth: int) -> None:
+def _collect_structs(name: str, records: Numbers, found: ArrayTable, objects: _MatlabObjects, depth: int) -> None:
     """Collect the members of a struct, or of an array of them: one row for each, or each under its label or number."""
     members = records.dtype.names or ()
     for member in members:
         values = [np.asarray(record[member]) for record in records]
         sizes = {value.size for value in values}
         if len(records) == 1:
-            _collect_arrays(f"{name}.{member}", values[0], found, depth)
+            _collect_arrays(f"{name}.{member}", values[0], found, objects, depth)
         elif len(sizes) == 1 and 0 < min(sizes) < len(records) and all(value.dtype.kind in "fiub" for value in values):
             found.arrays[f"{name}.{member}"] = np.stack([value.reshape(-1) for value in values])
         else:
             for k, (record, value) in enumerate(zip(records, values, strict=True), start=1):
                 label = _matlab_text(record["label"]) if "label" in members else ""
                 where = f"{name}.{label}" if label and member == "values" else f"{name}({k}).{member}"
-                _collect_arrays(where, value, found, depth)
+                _collect_arrays(where, value, found, objects, depth)
 
 
 def _matlab_text(value: object) -> str:
     """The text of a row of characters, '' where it is none."""
     array = np.asarray(value)
     return str(array.reshape(-1)[0]).strip() if array.dtype.kind == "U" and array.size == 1 else ""
+
+
+# Timetables and tables of MATLAB: objects, whose properties lie in a part of the file that MATLAB does not document.
+# It is a cell array: names, classes and objects as bytes in the first cell, values of properties in those after it.
+
+
+_OPAQUE = ("s0", "s1", "s2", "arr")
+_REFERENCE = 0xDD000000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _MatlabObjects:
+    """The objects of a file: `cells` hold the values of properties; `places` name those of every object's."""
+
+    cells: tuple[Any, ...] = ()
+    places: tuple[Mapping[str, int], ...] = ()
+
+    @staticmethod
+    def of(workspace: object) -> _MatlabObjects:
+        """Read them; none where there are none, or in another form than is known."""
+        from scipy.io import loadmat
+
+        if not isinstance(workspace, np.ndarray):
+            return _MatlabObjects()
+        raw = workspace.tobytes()
+        try:
+            inner = loadmat(io.BytesIO(b"MATLAB 5.0 MAT-file".ljust(124) + raw[:4] + raw[8:]))
+            cells = tuple(inner["__function_workspace__"]["MCOS"][0, 0]["arr"][0].reshape(-1))
+            return _MatlabObjects(cells, _places_of_properties(cells[0].tobytes()))
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError):
+            return _MatlabObjects()
+
+    def properties(self, reference: Numbers) -> dict[str, Any]:
+        """Properties of the object that some integers refer to; none where it is not there."""
+        words = np.asarray(reference).reshape(-1)
+        if words.dtype != np.uint32 or len(words) < 6 or words[0] != _REFERENCE or not 0 < words[-2] < len(self.places):
+            return {}
+        return {name: self.cells[k] for name, k in self.places[words[-2]].items() if k < len(self.cells)}
+
+
+def _places_of_properties(data: bytes) -> tuple[Mapping[str, int], ...]:
+    """For every object the cells of its properties by name; objects count from 1."""
+    count, offsets = int.from_bytes(data[4:8], "little"), np.frombuffer(data[8:40], "<u4").tolist()
+    names = [name.decode("utf-8", "replace") for name in data[40 : offsets[0]].split(b"\0")[:count]]
+    saved, objects, plain = (np.frombuffer(data[offsets[k] : offsets[k + 1]], "<u4").tolist() for k in (1, 2, 3))
+
+    def lists(words: list[int]) -> list[dict[str, int]]:
+        found, at = list[dict[str, int]](), 0
+        while at < len(words):
+            triples = [words[at + 1 + 3 * k : at + 4 + 3 * k] for k in range(words[at])]
+            found.append({names[name - 1]: value + 2 for name, kind, value in triples if kind == 1})
+            at += 1 + 3 * words[at]
+            at += at % 2  # in steps of 8 bytes
+        return found
+
+    by_save, by_name = lists(saved), lists(plain)
+    of_objects = [objects[k : k + 6] for k in range(0, len(objects), 6)]
+    return tuple(by_save[one[3]] if one[3] else by_name[one[4]] for one in of_objects)
+
+
+def _collect_timetable(name: str, value: Any, found: ArrayTable, objects: _MatlabObjects) -> None:
+    """Collect the variables of a timetable or a table, with their units and the times of the rows."""
+    name = name if name != "None" else value["s0"].decode("utf-8", "replace")
+    kind = value["s2"].decode("utf-8", "replace")
+    content = objects.properties(value["arr"])
+    if "any" in content and getattr(content["any"].dtype, "names", None):
+        record = content["any"].reshape(-1)[0]
+        content = {member: record[member] for member in content["any"].dtype.names}
+    names = [
+        _matlab_text(cell) for cell in np.asarray(content.get("varNames", content.get("varnames", ()))).reshape(-1)
+    ]
+    values = list(np.asarray(content.get("data", ()), dtype=object).reshape(-1))
+    if not names or len(names) != len(values):
+        found.arrays[name] = np.zeros(0)
+        found.problems[name] = f"is a MATLAB object ({kind}), which is not read; save its arrays in a struct"
+        return
+    units = [_matlab_text(cell) for cell in np.asarray(content.get("varUnits", ())).reshape(-1)] or [""] * len(names)
+    for variable, array, unit in zip(names, values, units, strict=True):
+        _collect_arrays(f"{name}.{variable}", array, found, objects, 1)
+        if unit:
+            found.units[f"{name}.{variable}"] = unit
+    times = _row_times(content.get("rowTimes"), len(values[0]), objects)
+    if times is not None:
+        place = f"{name}.{_matlab_text(np.asarray(content['dimNames']).reshape(-1)[0]) or 'Time'}"
+        found.arrays[place], found.units[place] = times, "ms"
+
+
+def _row_times(value: Any, count: int, objects: _MatlabObjects) -> Numbers | None:
+    """Times of rows in ms, those of dates since 1970; None where there are none."""
+    if value is None:
+        return None
+    if getattr(value.dtype, "names", None):  # regular times: where they begin, and the step
+        record = value.reshape(-1)[0]
+        origin, step = (_milliseconds(record[key], objects) for key in ("origin", "stepSize"))
+        if step is None and "sampleRate" in value.dtype.names:
+            step = 1000.0 / np.asarray(record["sampleRate"], dtype=np.float64).reshape(-1)
+        return None if origin is None or step is None else origin[0] + step[0] * np.arange(count)
+    return _milliseconds(value, objects)
+
+
+def _milliseconds(value: Any, objects: _MatlabObjects) -> Numbers | None:
+    """Those of a duration or a date."""
+    content = objects.properties(value)
+    for key in ("millis", "data"):
+        if key in content:
+            return np.asarray(np.real(content[key]), dtype=np.float64).reshape(-1)
+    return None
