@@ -304,6 +304,8 @@ class _ColumnMatching:
             ))  # fmt: skip
             return ColumnPlace(seconds)
         if not found:
+            if self.fields and all(entry.problem for entry in self.fields.values()):
+                self._check_holds_numbers(next(iter(self.fields.values())))
             raise LogError(
                 self.log, "missing_time", "there is no column of time", "name it with {columns}; found {found:20}",
                 columns=Option("columns", {"t": ANYTHING}), found=list(self.fields),

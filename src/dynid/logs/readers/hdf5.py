@@ -358,7 +358,8 @@ class _MatlabObjects:
             return _MatlabObjects()
         raw = workspace.tobytes()
         try:
-            inner = loadmat(io.BytesIO(b"MATLAB 5.0 MAT-file".ljust(124) + raw[:4] + raw[8:]))
+            inside = io.BytesIO(b"MATLAB 5.0 MAT-file".ljust(124) + raw[:4] + raw[8:])
+            inner = loadmat(inside)  # type: ignore[arg-type]
             cells = tuple(inner["__function_workspace__"]["MCOS"][0, 0]["arr"][0].reshape(-1))
             return _MatlabObjects(cells, _places_of_properties(cells[0].tobytes()))
         except (KeyError, IndexError, ValueError, TypeError, AttributeError):
