@@ -142,8 +142,8 @@ _CHANNELS = {
 WORDS = {word: channel for channel, words in _CHANNELS.items() for word in words}
 LABELS = frozenset({"joint", "joints", "axis", "j", "jnt"})
 _NOISE = LABELS | set(
-    "state states robot arm measured meas actual act applied data field log rec record recording msg value "
-    "values".split()
+    "state states robot arm measured meas actual act applied data field log rec record recording msg signal "
+    "signals value values".split()
 )
 _OTHER = frozenset(
     "target ref reference desired des cmd command commanded command error err setpoint goal plan planned ext external "

@@ -7,17 +7,21 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol, TypeVar
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.concurrency import cached_property
+from dynid.concurrency import NEEDS_SPAWN, cached_property, has_polars_lost_its_threads
 from dynid.errors import DynidError, LogError
 from dynid.logs.stray_times import times_of_recording
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # Reading ahead: the next chunks are read by a thread while the last ones are worked on.
 
@@ -59,6 +63,13 @@ def prefetch(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
 
 
 CHANNELS = ("v", "a", "tau", "reaction")
+_PLATE = ("fx", "fy", "fz", "mx", "my", "mz")
+_UNITS = {
+    "t": "s", "q": "rad, m", "v": "rad/s, m/s", "a": "rad/s^2, m/s^2", "tau": "N m, N", "reaction": "N, N m",
+}  # fmt: skip
+"""Units of the channels, the second one of sliding joints."""
+_LARGE = 1 << 26
+"""Bytes of a file from which on it is not read to be described."""
 CHUNK = 16_384
 AFTER = 10.0
 SMALL = 131_072
@@ -515,6 +526,68 @@ class Log:
 
     def __len__(self) -> int:
         return len(self._all_samples)
+
+    def frame(self) -> pl.DataFrame:
+        """Return the samples as a polars frame, which `read_log` reads again.
+
+        Returns
+        -------
+        polars.DataFrame
+            The columns t, q1, q2, ..., v1, ..., a1, ..., tau1, ... in SI units, and fx, fy, fz, mx, my, mz of a force
+            plate, as far as they were recorded.
+
+        """
+        import polars as pl
+
+        if has_polars_lost_its_threads():
+            raise LogError(self.name, NEEDS_SPAWN)
+        samples, columns = self._all_samples, {"t": self._all_samples.t}
+        for channel in ("q", *CHANNELS):
+            block = getattr(samples, channel)
+            if block is not None:
+                numbers = [f"{channel}{k + 1}" for k in range(block.shape[1])]
+                names = _PLATE if channel == "reaction" and block.shape[1] == len(_PLATE) else numbers
+                columns |= dict(zip(names, block.T, strict=True))
+        return pl.DataFrame(columns)
+
+    @cached_property
+    def _summary(self) -> dict[str, str]:
+        """What the log holds, in words; a large file is not read for it beyond its beginning."""
+        count, first, last, rate, joints = 0, np.inf, -np.inf, np.nan, 0
+        for samples in self.chunks():
+            t = samples.t[np.isfinite(samples.t)]
+            if not count and len(t) > 1:
+                steps = np.diff(np.sort(t))
+                rate = 1.0 / float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else np.nan
+            count, joints = count + len(samples), samples.q.shape[1]
+            first, last = min(first, t.min(initial=np.inf)), max(last, t.max(initial=-np.inf))
+            if self.size > _LARGE and not isinstance(self._whole_source, ArraySource):
+                break
+        is_whole = self.size <= _LARGE or isinstance(self._whole_source, ArraySource)
+        units = _UNITS | ({"tau": "A"} if any(note.code == "torques_in_current" for note in self.notes) else {})
+        held = [f"{c} ({units[c]})" for c in ("t", "q", *(c for c in CHANNELS if c in self.channels))]
+        size = f"{count:,} samples" if is_whole else f"{self.size / 1e6:,.0f} MB"
+        duration = f"{max(last - first, 0.0):.4g} s" if is_whole else ""
+        return {
+            "size": size, "duration": duration, "rate": f"{rate:.4g} Hz", "joints": str(joints),
+            "channels": ", ".join(held),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        try:
+            found = self._summary
+        except DynidError as error:
+            return f"<Log '{self.name}': {error}>"
+        length = ", ".join(filter(None, (found["size"], found["duration"], found["rate"])))
+        return f"<Log '{self.name}': {length}; {found['joints']} joints: {found['channels']}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            found = {"log": self.name, **self._summary}
+        except DynidError as error:
+            found = {"log": self.name, "error": str(error)}
+        rows = (f"<tr><th>{key}</th><td>{escape(value)}</td></tr>" for key, value in found.items() if value)
+        return f"<table>{''.join(rows)}</table>"
 
     @cached_property
     def span(self) -> tuple[float, float]:

@@ -293,7 +293,8 @@ def _columns_as_named(
 def _is_index(line: str, delimiter: str) -> bool:
     """Whether a line is 0,1,2,...: the header that pandas writes for columns without names."""
     cells = split_line(line, delimiter)
-    return len(cells) > 2 and cells[-2:] == [str(len(cells) - 2), str(len(cells) - 1)] and cells[0] in ("", "0")
+    cells = cells[1:] if cells[:1] == [""] else cells
+    return len(cells) > 1 and cells == [str(k) for k in range(len(cells))]
 
 
 def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
@@ -301,7 +302,7 @@ def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
 
     These are told from a header by their number of cells, which is not that of the numbers.
     """
-    before = first
+    before = above = first
     for k in range(first + 1, min(first + _PREAMBLE, len(lines))):
         if not lines[k].strip() or lines[k].startswith(b"#"):
             continue
@@ -310,8 +311,10 @@ def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
         cells = split_line(row, delimiter)
         if len(cells) > 1 and all(is_number(cell.replace(",", ".")) for cell in cells):
             counts = [len(split_line(text, delimiter)) for text in (names, top)]
-            return before if counts[0] == len(cells) != counts[1] else first
-        before = k
+            if counts[0] != len(cells) or counts[1] == len(cells):
+                return first
+            return above if _read_units(lines, before, delimiter, len(cells)) else before
+        before, above = k, before
     return first
 
 
