@@ -448,8 +448,8 @@ def assert_same(log: Log, x: Samples, channels: str, tolerance: float = 1e-9) ->
         assert_allclose(getattr(log, channel), getattr(x, channel), rtol=tolerance, atol=tolerance, err_msg=channel)
 
 
-# timetable(seconds((0:11)' / 100), q1, q2, q3, tau1, tau2, tau3) with qj = j * t and tauj = 10 * j * t, as a MAT file of
-# version 5 holds it, written by mat-io, an independent program; packed by zlib.
+# timetable(seconds((0:11)' / 100), q1, q2, q3, tau1, tau2, tau3) with qj = j * t and tauj = 10 * j * t, as a MAT file
+# of version 5 holds it, written by mat-io, an independent program; packed by zlib.
 TIMETABLE = (
     "c-rMxO=ufO6y9A)#xhQDOj~?%_t1lKaIk**XGnG(DQ*H$VmGqel0dq)*6x6ISDjtim3#4_f!>-"
     "!4oMEVq=)7b2n6Cl2(%4^l(e*z5PAqCDTI{f&{A4j=%F*(H`4BCwW?PN1Trvs``)~7-"

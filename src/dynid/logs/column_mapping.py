@@ -17,6 +17,7 @@ KEYS = ("t", "q", "v", "a", "tau", "reaction")
 _SINGLE = re.compile(r"^(?P<channel>q|v|a|tau)(?:(?P<number>\d+)|[._\[](?P<name>[^\]]+)\]?)$")
 _REPEATED = re.compile(r"(?P<name>[^*]*[^*\s][^*]*?)\s*(?:\*\s*(?P<count>\d{1,6}))?")
 _NUMBERS = re.compile(r"(?P<first>\d{1,6})(?::(?P<last>\d{1,6}))?")
+_BRACKETS = re.compile(r"[\[(]([^\])]*)[\])]$")
 MOST_COLUMNS = 100_000
 _SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d+)\s*,\s*:)\s*\]$")
 
@@ -59,6 +60,11 @@ def parse_header(log: str, header: object, robot: Robot) -> tuple[str, ...]:
                 log, "joint_count_mismatch", "{option}: {part!r} names {count} columns, the robot '{robot}' has {n} "
                 "joints", "write {name}*{n}, and _ for columns of other joints", option=option, part=match[0],
                 count=count, robot=robot.name, n=robot.n, name=name,
+            )  # fmt: skip
+        if unit is None and count > 1 and (strange := _BRACKETS.search(name)):
+            raise LogError(
+                log, "unknown_unit", "{option}: {part!r}: '{unit}' is no known unit", "write a unit such as deg or "
+                "Nmm, or leave it out", option=option, part=match[0], unit=strange[1],
             )  # fmt: skip
         end = "" if unit is None else f" [{unit}]"
         numbered = [f"{plain}{k}{end}" for k in range(1, count + 1)] if count > 1 else [name]

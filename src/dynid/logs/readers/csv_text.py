@@ -238,7 +238,11 @@ def _columns_of_header(
     columns = split_line(first, delimiter)
     if not all(is_number(name) for name in columns):
         chosen = [columns[number - 1] for number in numbers if number <= len(columns)]
-        if not any(chosen) or not all(map(is_number, chosen)):
+        if (
+            not any(chosen)
+            or not all(map(is_number, chosen))
+            or _names_numbers(columns, lines[skipped + 1 :], delimiter)
+        ):
             return columns, delimiter, skipped + 1, []
     if not numbers:
         raise LogError(
@@ -248,6 +252,13 @@ def _columns_of_header(
         )  # fmt: skip
     delimiter = next((mark for mark in _MARKS if _is_data(first, mark, len(split_line(first, mark)))), delimiter)
     return [""] * len(split_line(first, delimiter)), delimiter, skipped, []
+
+
+def _names_numbers(columns: Sequence[str], following: Sequence[bytes], delimiter: str) -> bool:
+    """Whether a line with numbers among its cells is a header: the next line has numbers below its texts, too."""
+    row = next((line for line in following if line.strip() and not line.startswith(b"#")), b"")
+    cells = split_line(row.decode("utf-8", "replace").strip("\r\n "), delimiter)
+    return any(cell and is_number(cell) and not is_number(name) for name, cell in zip(columns, cells, strict=False))
 
 
 _MARKS = (";", "\t", ",", " ")

@@ -99,6 +99,8 @@ def open_parquet(path: Path) -> ParquetTable:
         scan = pl.scan_parquet(path, glob=False)
         schema = scan.collect_schema()
         length = scan.select(pl.len()).collect().item()
+        if not length:
+            raise LogError(str(path), "no_samples", "there are no samples in it")
         lists = scan.select(pl.col(pl.List).drop_nulls().first()).collect()
     known = length if any(kind.is_nested() for kind in schema.values()) else 0
     fields = tuple(_describe_column(name, kind, known, lists) for name, kind in schema.items())
