@@ -1,4 +1,4 @@
-"""Wrong words about a table, and files that cannot be a log: one clear line with the file or the option, exit code 2."""
+"""Wrong words about a table, and files that cannot be a log: one clear line with the file or the option, exit 2."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, tuple[str, ...], str]] = {
     "a header without positions": (plain, "log.csv", ("--header", "t,_*5,tau*3"), "missing_positions"),
     "a header for arrays": (arrays, "log.npz", ("--header", "t,q*3,tau*3"), "header_not_applicable"),
     "a header for words": (texts, "log.csv", GOOD, "no_samples"),
-    "too many columns in a range": (plain, "log.csv", ("--column", "t=1", "--column", "q=2:5"), "column_count_mismatch"),
-    "too few columns in a range": (plain, "log.csv", ("--column", "t=1", "--column", "q=2:3"), "column_count_mismatch"),
+    "a range too wide": (plain, "log.csv", ("--column", "t=1", "--column", "q=2:5"), "column_count_mismatch"),
+    "a range too narrow": (plain, "log.csv", ("--column", "t=1", "--column", "q=2:3"), "column_count_mismatch"),
     "ranges that overlap": (
         plain, "log.csv", ("--column", "t=1", "--column", "q=2:4", "--column", "tau=4:6"), "columns_overlap",
     ),
