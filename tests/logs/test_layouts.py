@@ -417,7 +417,7 @@ def read_by_words(robot: dynid.Robot, file: str, words: Sequence[str]) -> Log:
     one = {name: values[0] for name, values in given.items() if name in ("--gear", "--gain", "--header", "--rows")}
     reader = log_options.LogReader.of(
         robot, given.get("--column", []), given.get("--units", []), one.get("--gear"), one.get("--gain"), None,
-        header=one.get("--header"), rows=one.get("--rows"),
+        zero=given.get("--zero"), header=one.get("--header"), rows=one.get("--rows"),
     )  # fmt: skip
     return reader.read_log(file)
 
