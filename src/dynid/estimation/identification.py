@@ -28,7 +28,7 @@ from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
 from dynid.estimation.regression.rows import LEAD
-from dynid.logs.log import ArraySource, Log
+from dynid.logs.log import Log
 from dynid.messages import Message, Option
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
@@ -71,12 +71,10 @@ def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = 
 def log_files(log: Log) -> list[Path]:
     """The file that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
     source = getattr(log.source, "whole", log.source)
-    if isinstance(source, ArraySource):
-        return []
-    path = Path(source.name)
-    if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.is_file())
-    return [path] if path.is_file() else []
+    found: list[Path] = []
+    for path in getattr(source, "paths", ()):
+        found += sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    return [path for path in found if path.is_file()]
 
 
 @cache
