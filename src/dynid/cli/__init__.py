@@ -70,6 +70,7 @@ class _InterruptWatch:
 
 def _describe_failure(error: Exception) -> int:
     """Say in a line or two what is wrong with the input, the options or the machine; anything else is a defect."""
+    from dynid.cli.project import values_in_use
     from dynid.cli.terminal import discard_output, is_standard_output, write_json
     from dynid.messages import Message
 
@@ -97,7 +98,8 @@ def _describe_failure(error: Exception) -> int:
             _write_error("".join(traceback.format_exception(error)))
             what = "this is a defect of dynid, and nothing was finished"
             code, message = 70, Message("defect", what, "please report the lines above")
-    _write_error(f"dynid: {message.for_command_line}")
+    used = values_in_use()
+    _write_error(f"dynid: {message.for_command_line}{used.origin if used else ''}")
     if any(is_standard_output(place) for place in _find_json_outputs(sys.argv)):
         write_json(Path("-"), {"error": message.record("command line")})
     return code

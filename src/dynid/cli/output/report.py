@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dynid.cli import terminal
+from dynid.cli.project import values_in_use
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_out_share
@@ -89,8 +90,9 @@ def result_names(files: Sequence[Path]) -> list[str]:
 
 
 def command_as_typed() -> str:
-    """The command as it was typed, to be typed again."""
-    return shlex.join(["dynid", *sys.argv[1:]])
+    """The command as it was typed, to be typed again, with what a project file added."""
+    used = values_in_use()
+    return used.command if used else shlex.join(["dynid", *sys.argv[1:]])
 
 
 def record_command(

@@ -1,0 +1,435 @@
+"""The project file: `dynid.toml` of the current folder, or `--project FILE`, gives what is not typed.
+
+`complete_words` puts its values as words before those of the command line, so that one parser reads both and the
+command of a result can be typed again without the file. Nothing in the file is evaluated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from dynid.errors import DynidError
+from dynid.messages import Message
+
+if TYPE_CHECKING:
+    pass
+
+FILE = "dynid.toml"
+NONE = "none"
+"""In place of a file: no project file is read."""
+
+WITHOUT = ("robots", "physical", "export", "demo", "init")
+"""Commands that take nothing from it: what they work on is a result, or always typed."""
+
+KEYS = {
+    "robot": 'robot = "arm.urdf"',
+    "lock": "lock = { finger = 0.0 }",
+    "logs": 'logs = ["run1.csv", "run2.csv@2:20"]',
+    "validate": 'validate = ["run3.csv"], or the share "30%"',
+    "loaded": 'loaded = ["with.csv"]',
+    "unloaded": 'unloaded = ["without.csv"]',
+    "column": 'column = { t = "clock", q = ["a", "b"], v = "" }',
+    "header": 'header = "t,q*7,_*3,tau*7"',
+    "rows": 'rows = "200:4000"',
+    "units": 'units = { q = "deg", tau = "Nmm" }',
+    "gear": "gear = 100, gear = [100, 50], or a file with a matrix",
+    "gain": "gain = 0.5, or gain = [0.5, 0.4]",
+    "sign": 'sign = ["tau.elbow"]',
+    "zero": 'zero = { elbow = "-90deg" }',
+    "order": 'order = ["pan", "lift", "elbow"]',
+    "sensor": 'sensor = "plate.toml"',
+    "topic": 'topic = "/joint_states"',
+    "options": "[options] with options of dynid identify below it",
+}
+"""What a project file may hold, as it is written."""
+
+_LOGS = ("logs", "validate", "loaded", "unloaded")
+_TABLES = ("lock", "column", "units", "zero", "order")
+_SINGLE = ("robot", "sensor")
+_NUMBERS = ("validate", "gear", "gain")
+_JOINED = {"header": ",", "rows": ":", "gear": ",", "gain": ",", "order": ","}
+"""Keys whose list is a single word, with what stands between."""
+
+_OF_ROBOT = ("lock", "gravity", "snap")
+"""They go with the robot of the file, and every command takes them that has them."""
+
+_WITH_OPTIONS = ("identify", "payload", "gains")
+"""Commands that take [options]."""
+
+_LARGEST = 1_000_000
+"""Bytes of a file that is still read."""
+
+_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    Path: ((str,), "the name of a file"),
+    str: ((str, int, float, list), "a text, a number or a list"),
+}
+"""What TOML may hold for options of a type, all but lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectValues:
+    """What a command took from a project file: the values by key, the words that say so, and the whole command."""
+
+    file: Path
+    sha256: str
+    values: Mapping[str, Any]
+    words: tuple[str, ...]
+    command: str
+
+    @property
+    def note(self) -> Message:
+        """The words that were not typed."""
+        return Message("values_from_project_file", "from {file}: {words}", file=self.file, words=shlex.join(self.words))
+
+    @property
+    def origin(self) -> str:
+        """Where values come from, to be put behind an error that may speak of them."""
+        return f" (from {self.file}: {', '.join(self.values)})"
+
+    def facts(self) -> dict[str, Any]:
+        """The file and its values for machines."""
+        return {"file": str(self.file), "sha256": self.sha256, "values": dict(self.values)}
+
+
+_in_use: ContextVar[ProjectValues | None] = ContextVar("project", default=None)
+
+
+def values_in_use() -> ProjectValues | None:
+    """What the command that runs took from a project file, None without one."""
+    return _in_use.get()
+
+
+def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
+    """Return the words of a command line, those of the project file before them."""
+    _in_use.set(None)
+    if command.name in WITHOUT:
+        return list(words)
+    parsed, _, _ = command.make_parser(ctx).parse_args(args=list(words))
+    typed: dict[str, Any] = {k: value for k, value in parsed.items() if isinstance(value, str | bool | list | tuple)}
+    named = typed.get("project")
+    path = Path(named or FILE)
+    without_logs = command.name == "report" and not {"log", "validate"} & typed.keys()
+    if named == NONE or "help" in typed or without_logs or not (named or path.is_file()):
+        return list(words)
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    given = [typed[p.name] for p in arguments if p.name in typed]
+    count = sum(1 if isinstance(value, str) else len(value) for value in given)
+    options = [p for p in command.params if p not in arguments and p.name not in typed and _takes(command.name, p.name)]
+    if not named and not options and count >= sum(p.required for p in arguments):
+        return list(words)
+    project = read_project(path)
+    left_out = _arguments_left_out(project, command.name, arguments, count)
+    if not (named or left_out) and "robot" in typed and not _is_same_robot(project, typed["robot"]):
+        options = [p for p in options if p.name not in _OF_ROBOT]
+    idle = _idle_names(command.name, project.values | typed)
+    taken = [p for p in (*left_out, *options) if p.name in project.values and p.name not in idle]
+    added = [word for p in taken for word in _words_for(project, p)]
+    if added:
+        values = {p.name: project.values[p.name] for p in taken}
+        whole = ["dynid", command.name, *added, *([] if named else ["--project", str(path)]), *words]
+        _in_use.set(ProjectValues(path, project.sha256, values, tuple(added), shlex.join(whole)))
+    return [*added, *words]
+
+
+def _idle_names(command: str, said: Mapping[str, Any]) -> set[str]:
+    """Options that a command would refuse beside what else is said: the file holds them for other runs."""
+    if command == "identify" and said.get("compare"):
+        return {*"model estimator unknown partial sensor diagnose details physical urdf out report".split()}
+    if command == "identify":
+        return {"every"} | (set() if "reaction" in str(said.get("model")) else {"sensor", "partial"})
+    reading = {"column", "header", "rows", "units", "gear", "gain", "sign", "zero", "order", "topic"}
+    if command == "view" and Path(str(said.get("trajectory", ".json"))).suffix.lower() in (".json", ".yaml", ".yml"):
+        return reading
+    if command == "payload" and any(str(word).lower().endswith(".json") for word in said.get("loaded", ())):
+        return reading | set(_identify_options())
+    return set()
+
+
+def _takes(command: str, name: str) -> bool:
+    """Whether a command takes an option from a project file."""
+    if command == "report" and name == "validate":
+        return False
+    return name in KEYS or name in _OF_ROBOT or command in _WITH_OPTIONS
+
+
+def _arguments_left_out(project: Project, command: str, arguments: Sequence[Any], count: int) -> list[Any]:
+    """Arguments that the file gives; all that it has, or none where so many are typed that these are meant."""
+    ours = [p for p in arguments if p.name in project.values]
+    needed = [p for p in arguments if p.required]
+    others = [p for p in needed if p not in ours]
+    if count == len(others):
+        return ours
+    if count >= len(needed):
+        return []
+    names = [p.metavar or p.name.upper() for p in needed]
+    if count:
+        raise DynidError(
+            "arguments_incomplete", "dynid {command} takes {names}: where some are typed, none of them is taken from "
+            "{file}", "give all or none", command=command, names=" ".join(names), file=project.path,
+        )  # fmt: skip
+    raise DynidError(
+        "project_key_missing", "{file}: there is no key '{key}', which dynid {command} needs", "write {example}, or "
+        "type {names}", file=project.path, key=others[0].name, command=command, names=" ".join(names),
+        example=KEYS.get(others[0].name, others[0].name),
+    )  # fmt: skip
+
+
+def _is_same_robot(project: Project, typed: str) -> bool:
+    """Whether a robot that is typed is that of the file."""
+    own = str(project.values.get("robot", typed))
+    return typed == own or Path(typed).resolve() == (project.path.parent / own).resolve()
+
+
+def _words_for(project: Project, parameter: Any) -> list[str]:
+    """What would be typed for a parameter, paths as seen from the current folder."""
+    key, value = parameter.name, project.words[parameter.name]
+    if isinstance(value, bool):
+        names = parameter.opts if value else parameter.secondary_opts
+        return list(names[:1])
+    words = [_resolve_word(project, key, word) for word in value]
+    if parameter.param_type_name == "argument":
+        return [f"./{word}" if word.startswith("-") else word for word in words]
+    if len(words) > 1 and not parameter.multiple:
+        raise project.error(key, "project_value_malformed", "{key} takes one value, not {count}", count=len(words))
+    return [part for word in words for part in (parameter.opts[0], word)]
+
+
+def _resolve_word(project: Project, key: str, word: str) -> str:
+    """A word with its path as seen from the current folder; raise where there is no such file."""
+    place = project.path.parent / word
+    if key == "robot":
+        return _find_robot(project, word)
+    if key in _LOGS:
+        return _find_logs(project, key, word)
+    if key == "sensor" and not place.is_file():
+        raise project.missing_file(key, place)
+    return str(place) if key in project.paths or key == "sensor" or (key == "gear" and place.is_file()) else word
+
+
+def _find_robot(project: Project, word: str) -> str:
+    """A file beside the project file, or the name of a bundled robot."""
+    place = project.path.parent / word
+    if place.exists():
+        return str(place)
+    if Path(word).suffix or len(Path(word).parts) > 1:
+        raise project.missing_file("robot", place)
+    return word
+
+
+def _find_logs(project: Project, key: str, word: str) -> str:
+    """Files of FILE, FILE@RANGE or FILE+FILE as seen from the current folder, or a share to hold out."""
+    from dynid.cli.log_options import path_of_log
+
+    folder = project.path.parent
+    if key == "validate" and re.fullmatch(r"[\d.]+%?", word) and not (folder / word).exists():
+        return word
+    whole = path_of_log(str(folder / word)).exists() or "+" not in word
+    places = [str(folder / part) for part in ([word] if whole else word.split("+"))]
+    for place in map(path_of_log, places):
+        if not place.exists():
+            raise project.missing_file(key, place)
+    return "+".join(places)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project file: values by key, options of identify among them, and what would be typed for each.
+
+    paths: options that are names of files.
+    """
+
+    path: Path
+    text: str
+    values: dict[str, Any]
+    words: dict[str, list[str] | bool]
+    paths: set[str]
+    sha256: str = ""
+
+    def error(self, key: str, code: str, what: str, remedy: str = "", *, table: str = "", **facts: Any) -> DynidError:
+        """An error with the file and the line of a key."""
+        line = self._find_line(key, table)
+        where = f"{self.path}, line {line}" if line else str(self.path)
+        return DynidError(code, "{where}: " + what, remedy, where=where, key=key, **facts)
+
+    def missing_file(self, key: str, place: Path) -> DynidError:
+        """An error on a file that is named but not there."""
+        from dynid.storage.files import suggest_similar_file
+
+        near = suggest_similar_file(place)
+        return self.error(key, "file_not_found", "{key}: there is no file {place!r}{near}", place=str(place), near=near)
+
+    def _find_line(self, key: str, table: str) -> int:
+        """The line on which a key stands, 0 where it cannot be found."""
+        inside = ""
+        for number, line in enumerate(self.text.split("\n"), 1):
+            if header := re.match(r"\s*\[+\s*([^\[\]]+?)\s*\]", line):
+                inside = header[1].replace('"', "").replace("'", "")
+                if not table and inside.partition(".")[0] == key:
+                    return number
+            elif inside == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", line):
+                return number
+        return 0
+
+
+def read_project(path: Path) -> Project:
+    """Read and check a project file; DynidError names the first mistake, with its line."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise DynidError(
+            "file_unreadable", "{path}: cannot be read: {reason}", "dynid init writes a project file", path=path,
+            reason=error.strerror or error,
+        ) from error  # fmt: skip
+    if len(content) > _LARGEST:
+        raise DynidError("file_too_large", "{path}: larger than 1 MB; this is not a project file", path=path)
+    return parse_project(path, content)
+
+
+def parse_project(path: Path, content: bytes) -> Project:
+    """Check what a project file holds."""
+    try:
+        text = content.decode("utf-8-sig")
+        data = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DynidError("not_utf8", "{path}, line {line}: not UTF-8 text", path=path, line=line) from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DynidError("not_toml", "{path}: not a TOML file: {reason}", path=path, reason=error) from error
+    project = Project(path, text, {}, {}, set(), hashlib.sha256(content).hexdigest())
+    for key, value in data.items():
+        if key not in KEYS:
+            near = get_close_matches(key, KEYS, n=1, cutoff=0.5)
+            remedy = "did you mean {near:1}?" if near else "the keys are {keys}"
+            if key.replace("-", "_") in _identify_options():
+                remedy = "write it below [options]"
+            raise project.error(
+                key, "unknown_project_key", "there is no key {key!r}", remedy, near=near, keys=list(KEYS),
+            )  # fmt: skip
+        if key != "options":
+            project.values[key] = value
+            project.words[key] = _check_value(project, key, value)
+    options = data.get("options", {})
+    if not isinstance(options, dict):
+        raise _Entry(project, "options", KEYS["options"]).malformed(options)
+    for key, value in options.items():
+        _add_option(project, key, value)
+    return project
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A key of a file, in a table or not, with how it is written."""
+
+    project: Project
+    key: str
+    form: str
+    table: str = ""
+
+    def malformed(self, value: Any) -> DynidError:
+        """The error on a value of the wrong kind."""
+        what, text = "{key}: cannot use {value}", value if isinstance(value, str) else json.dumps(value, default=str)
+        return self.project.error(
+            self.key, "project_value_malformed", what, "write {form}", table=self.table, form=self.form,
+            value=repr(text) if isinstance(value, str) else text[:60],
+        )  # fmt: skip
+
+    def words(self, value: Any, separator: str | None = None) -> Iterator[str]:
+        """Words of a text or number, of a list (one where there is a separator), or of a table: NAME=VALUE."""
+        match value:
+            case dict():
+                yield from (
+                    f"{name}={self._join(part, ',') if part != '' else ''}" for name, part in _flat_items(value)
+                )
+            case list() if separator is None:
+                yield from (self._join(part, "+" if self.key in _LOGS else None) for part in value)
+            case _:
+                yield self._join(value, separator)
+
+    def _join(self, value: Any, separator: str | None) -> str:
+        if isinstance(value, list) and value and separator:
+            parts = [self._join(part, None) for part in value]
+            if any(re.search(rf"{re.escape(separator)}(?![^\[]*\])", part) for part in parts):
+                what = "{key}: a name in a list holds '{separator}', which no option can tell from the next name"
+                raise self.project.error(self.key, "separator_in_name", what, table=self.table, separator=separator)
+            return separator.join(parts)
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
+            raise self.malformed(value)
+        return value if isinstance(value, str) else repr(value)
+
+
+def _check_value(project: Project, key: str, value: Any) -> list[str]:
+    """The words of a value, which must be of the kind that its key asks for."""
+    entry = _Entry(project, key, KEYS[key])
+    kinds: tuple[type, ...] = (str,)
+    kinds += () if key in _SINGLE else (list,)
+    kinds += (dict,) if key in _TABLES else ()
+    kinds += (int, float) if key in _NUMBERS else ()
+    if not isinstance(value, kinds) or isinstance(value, bool) or value in ([], {}):
+        raise entry.malformed(value)
+    return list(entry.words(value, _JOINED.get(key)))
+
+
+def _flat_items(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries of a table; those of tables within, as TOML reads v.elbow, by their whole name."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat_items(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _identify_options() -> dict[str, tuple[str, Any]]:
+    """Options of identify that stand below [options]: parameter and type of each."""
+    import typer.main
+
+    from dynid.cli.app import app
+    from dynid.cli.commands.identify import identify
+
+    group: Any = typer.main.get_command(app)
+    hints = get_type_hints(identify)
+    return {
+        p.opts[0][2:].replace("-", "_"): (p.name, hints[p.name])
+        for p in group.commands["identify"].params
+        if p.param_type_name == "option" and p.name in hints and p.name not in (*KEYS, "json")
+    }
+
+
+def _add_option(project: Project, key: str, value: Any) -> None:
+    """Check an entry of [options] and add it to the project."""
+    known = _identify_options()
+    name, kind = known.get(key.replace("-", "_"), ("", None))
+    if not name and key in KEYS:
+        what, remedy = "{key!r} is no entry of [options]", "write it above, as a key of its own"
+        raise project.error(key, "unknown_project_key", what, remedy, table="options")
+    if not name:
+        near = get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)
+        raise project.error(
+            key, "unknown_project_key", "[options] has no {key!r}", "did you mean {near:1}?" if near else
+            "the options are {known}", table="options", near=near, known=list(known),
+        )  # fmt: skip
+    only = next((part for part in get_args(kind) if part is not type(None)), kind)
+    fits, form = _KINDS.get(only, ((str, int, float, list, dict), "a list or a table"))
+    if not isinstance(value, fits) or isinstance(value, bool) != (only is bool):
+        raise _Entry(project, key, form, "options").malformed(value)
+    if only is Path:
+        project.paths.add(name)
+        if Path(str(value)).is_absolute() or ".." in Path(str(value)).parts:
+            what = "{key}: a project file names outputs in its own folder only"
+            raise project.error(key, "output_outside_project", what, "type --{key} for others", table="options")
+    project.values[name] = value
+    words = _Entry(project, key, form, "options").words(value, "," if only in _KINDS else None)
+    project.words[name] = value if isinstance(value, bool) else list(words)
