@@ -13,6 +13,7 @@ import warnings
 from itertools import pairwise
 from pathlib import Path
 
+from dynid.cli.project import forget_values, values_in_use
 from dynid.errors import DynidError
 
 
@@ -35,6 +36,8 @@ def main() -> None:
         code = 130
     except Exception as error:
         code = 130 if interrupts.seen else _describe_failure(error)
+    finally:
+        forget_values()
     if code == 130:
         _write_error("dynid: interrupted")
     sys.exit(code or 0)
@@ -70,7 +73,6 @@ class _InterruptWatch:
 
 def _describe_failure(error: Exception) -> int:
     """Say in a line or two what is wrong with the input, the options or the machine; anything else is a defect."""
-    from dynid.cli.project import values_in_use
     from dynid.cli.terminal import discard_output, is_standard_output, write_json
     from dynid.messages import Message
 

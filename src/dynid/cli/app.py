@@ -15,7 +15,7 @@ from dynid.cli.commands.identify import identify, simulate
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
-from dynid.cli.commands.robots import base, mdh, robots, unknown
+from dynid.cli.commands.robots import base, init, mdh, robots, unknown
 from dynid.deprecated import OPTIONS
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[Callable[..., None], str] = {
     robots: "List the bundled robots.",
+    init: "Write a project file from robot and logs.",
     mdh: "Any robot as a Denavit-Hartenberg table.",
     base: "Which parameters can be known at all.",
     excite: "Design a motion that reveals them.",

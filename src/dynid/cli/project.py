@@ -10,19 +10,22 @@ import hashlib
 import json
 import re
 import shlex
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from dynid.errors import DynidError
-from dynid.messages import Message
+from dynid.messages import ANYTHING, Message, Option
 
 if TYPE_CHECKING:
-    pass
+    from dynid.logs.log import Log
 
 FILE = "dynid.toml"
 NONE = "none"
@@ -112,9 +115,14 @@ def values_in_use() -> ProjectValues | None:
     return _in_use.get()
 
 
+def forget_values() -> None:
+    """Say that no command runs any more."""
+    _in_use.set(None)
+
+
 def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
     """Return the words of a command line, those of the project file before them."""
-    _in_use.set(None)
+    forget_values()
     if command.name in WITHOUT:
         return list(words)
     parsed, _, _ = command.make_parser(ctx).parse_args(args=list(words))
@@ -122,8 +130,10 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
     named = typed.get("project")
     path = Path(named or FILE)
     without_logs = command.name == "report" and not {"log", "validate"} & typed.keys()
-    if named == NONE or "help" in typed or without_logs or not (named or path.is_file()):
+    if named == NONE or "help" in typed or not (named or path.is_file()) or (without_logs and not named):
         return list(words)
+    if without_logs:
+        raise DynidError("option_not_applicable", "--project says how logs are read", "give some with --log")
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     given = [typed[p.name] for p in arguments if p.name in typed]
     count = sum(1 if isinstance(value, str) else len(value) for value in given)
@@ -134,7 +144,7 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
     left_out = _arguments_left_out(project, command.name, arguments, count)
     if not (named or left_out) and "robot" in typed and not _is_same_robot(project, typed["robot"]):
         options = [p for p in options if p.name not in _OF_ROBOT]
-    idle = _idle_names(command.name, project.values | typed)
+    idle = _idle_names(command.name, project.words | typed)
     taken = [p for p in (*left_out, *options) if p.name in project.values and p.name not in idle]
     added = [word for p in taken for word in _words_for(project, p)]
     if added:
@@ -154,7 +164,7 @@ def _idle_names(command: str, said: Mapping[str, Any]) -> set[str]:
     if command == "view" and Path(str(said.get("trajectory", ".json"))).suffix.lower() in (".json", ".yaml", ".yml"):
         return reading
     if command == "payload" and any(str(word).lower().endswith(".json") for word in said.get("loaded", ())):
-        return reading | set(_identify_options())
+        return reading | _identify_options().keys() - {*_OF_ROBOT}
     return set()
 
 
@@ -222,7 +232,7 @@ def _resolve_word(project: Project, key: str, word: str) -> str:
 def _find_robot(project: Project, word: str) -> str:
     """A file beside the project file, or the name of a bundled robot."""
     place = project.path.parent / word
-    if place.exists():
+    if place.is_file():
         return str(place)
     if Path(word).suffix or len(Path(word).parts) > 1:
         raise project.missing_file("robot", place)
@@ -392,6 +402,7 @@ def _flat_items(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[st
             yield f"{before}{name}", value
 
 
+@cache
 def _identify_options() -> dict[str, tuple[str, Any]]:
     """Options of identify that stand below [options]: parameter and type of each."""
     import typer.main
@@ -433,3 +444,284 @@ def _add_option(project: Project, key: str, value: Any) -> None:
     project.values[name] = value
     words = _Entry(project, key, form, "options").words(value, "," if only in _KINDS else None)
     project.words[name] = value if isinstance(value, bool) else list(words)
+
+
+# dynid init: a project file from what is in a folder.
+
+_SUFFIXES = (".csv", ".txt", ".tsv", ".gz", ".parquet", ".pq", ".npz", ".mat", ".h5", ".hdf5", ".db3", ".mcap")
+_SMALL = 64 * 1024 * 1024
+"""Bytes of a log that is read to its end for its duration."""
+
+_SI = {"q": "rad or m", "v": "rad/s or m/s", "a": "rad/s^2 or m/s^2", "tau": "N m or N", "reaction": "N and N m"}
+
+_HELD_OUT = re.compile(r"val|test", re.IGNORECASE)
+"""Names of logs that are meant for validation."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLook:
+    """What was found in a log: options that it takes, the reasons by key, and what else is worth a comment.
+
+    unused: columns of no channel of the robot; problem: why it cannot be used, empty where it can.
+    """
+
+    word: str
+    options: Mapping[str, Mapping[str, Any]]
+    reasons: tuple[tuple[str, str], ...] = ()
+    comments: tuple[str, ...] = ()
+    summary: str = ""
+    unused: int = 0
+    in_current: bool = False
+    problem: str = ""
+
+    def refused(self) -> LogLook:
+        """The same for a log that takes other options than most."""
+        return replace(self, problem=f"{self.word}: takes other locks or units than most: {self.options}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A project as far as robot and logs tell; are_given: the logs were named, and not all of a folder."""
+
+    robot: str
+    joints: tuple[str, ...]
+    looks: tuple[LogLook, ...]
+    left_out: tuple[LogLook, ...]
+    are_given: bool
+    others: tuple[str, ...] = ()
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """How well the robot fits the logs: how many can be used, joints and columns that find no partner."""
+        locks = len(self.options.get("lock", {}))
+        return len(self.looks), -locks - sum(look.unused for look in self.looks)
+
+    @property
+    def options(self) -> Mapping[str, Mapping[str, Any]]:
+        """Locks and units that all logs take."""
+        return self.looks[0].options if self.looks else {}
+
+    @property
+    def split(self) -> tuple[list[str], list[str] | str]:
+        """Logs to fit, and to validate: by their names, else one in four, or a share where there is one."""
+        words = [look.word for look in self.looks]
+        if len(words) < 2:
+            return words, "30%"
+        named = [word for word in words if _HELD_OUT.search(Path(word).name)]
+        held = named if 0 < len(named) < len(words) else words[-max(1, len(words) // 4) :]
+        return [word for word in words if word not in held], held
+
+    @property
+    def warnings(self) -> list[Message]:
+        """Logs that were given but cannot be used as they are."""
+        return [Message("log_left_out", "{problem}", problem=look.problem) for look in self.left_out if self.are_given]
+
+    def lines(self) -> list[str]:
+        """What a person should know at once."""
+        fit, held = self.split
+        lines = [f"{self.robot}: {len(self.joints)} joints"]
+        for look in self.looks:
+            lines.append(f"{look.word}: {look.summary}, to {'validate' if look.word in held else 'fit'}")
+        for key, entries in self.options.items():
+            lines += [f"{key}: {', '.join(f'{name}={value}' for name, value in entries.items())}"] if entries else []
+        lines += [] if self.are_given else [f"left out: {look.problem}" for look in self.left_out]
+        return [*lines, "next: dynid identify" if fit else f"next: add logs to {FILE}"]
+
+    def facts(self) -> dict[str, Any]:
+        """The same for machines."""
+        fit, held = self.split
+        facts = {"file": FILE, "robot": self.robot, "logs": fit, "validate": held, **self.options}
+        return facts | {"left_out": {look.word: look.problem for look in self.left_out}, "warnings": self.warnings}
+
+    def text(self) -> str:
+        """The project file."""
+        fit, held = self.split
+        lines = [
+            "# A project of dynid: commands take from this file what is not typed, so that dynid identify is enough.",
+            "# What is typed wins. Paths are relative to this file; nothing in it is evaluated.",
+            "", f"robot = {_quoted(self.robot)}", *_comment(f"its joints: {', '.join(map(_quoted, self.joints))}"),
+        ]  # fmt: skip
+        if self.others:
+            lines += _comment(f"other robot files here: {', '.join(map(_quoted, self.others))}")
+        for key, entries in self.options.items():
+            if entries:
+                reasons = dict.fromkeys(why for look in self.looks for name, why in look.reasons if name == key)
+                lines += ["", *(line for why in reasons for line in _comment(f"{key}: {why}"))]
+                inside = ", ".join(f"{_quoted(name)} = {_toml_value(value)}" for name, value in entries.items())
+                lines.append(f"{key} = {{ {inside} }}")
+        if fit:
+            lines += ["", "# Logs to fit, and to validate (logs, or a share of each to hold out).", "logs = ["]
+            notes = {look.word: look.summary for look in self.looks}
+            lines += [f"  {_quoted(word)},  # {notes[word]}" for word in fit] + ["]"]
+            lines.append(f"validate = {_toml_value(held)}")
+        else:
+            lines += ["", "# No log was found that can be used.", '# logs = ["log.csv"]']
+        for text in dict.fromkeys(text for look in self.looks for text in look.comments):
+            of = [_quoted(look.word) for look in self.looks if text in look.comments]
+            lines += _comment(text if len(of) == len(self.looks) else f"{', '.join(of)}: {text}")
+        lines += [line for look in self.left_out for line in _comment(f"left out: {look.problem}")]
+        if any(look.in_current for look in self.looks):
+            lines += [
+                "",
+                "# Torques are currents: give the gains of the drives, one or one per joint.",
+                "# gain = 1.0  # N m/A",
+            ]
+        lines += [
+            "", "# Where columns are named otherwise, in other units, or wired wrongly:",
+            '# column = { t = "clock", q = ["a", "b"], v = "" }', '# units = { q = "deg", v = "deg/s", tau = "Nmm" }',
+            '# sign = ["tau.JOINT"]', '# zero = { JOINT = "-90deg" }', '# order = ["JOINT", "JOINT"]',
+            "", "[options]", "# Options of dynid identify, such as", "# cutoff = 10.0  # Hz; automatic if missing",
+            '# friction = "auto"', '# model = "torque"', "",
+        ]  # fmt: skip
+        return "\n".join(lines)
+
+
+def sketch_project(robot: str | None, logs: Sequence[str], folder: Path) -> Sketch:
+    """Look at a robot and its logs, or at what is in a folder where they are not given."""
+    from dynid.robot.load import load_robot
+
+    if robot is not None and _looks_like_log(robot):
+        logs, robot = [robot, *logs], None
+    robots = _find_robot_files(folder) if robot is None else [robot]
+    words = list(logs) or _find_log_files(folder)
+    for word in (*robots, *words):
+        if not _is_text(word):
+            raise DynidError("name_not_text", "{word!r}: a name that is no text", "rename the file", word=word)
+    if not robots:
+        raise DynidError(
+            "no_robot_found", "there is no robot file (.urdf, MJCF .xml, .toml table) here",
+            "name one: dynid init ROBOT; dynid robots lists bundled ones",
+        )  # fmt: skip
+    best: Sketch | None = None
+    failed: list[DynidError] = []
+    for name in robots:
+        try:
+            joints = load_robot(name).joint_names
+        except DynidError as error:
+            failed.append(error)
+            continue
+        looks = [_look_at_log(name, word, is_given=bool(logs)) for word in words]
+        good = [look for look in looks if not look.problem]
+        counts = [sum(other.options == look.options for other in good) for look in good]
+        usual = good[counts.index(max(counts))].options if good else {}
+        used = tuple(look for look in good if look.options == usual)
+        rest = tuple(look if look.problem else look.refused() for look in looks if look not in used)
+        sketch = Sketch(name, tuple(joints), used, rest, bool(logs))
+        best = sketch if best is None or sketch.rank > best.rank else best
+    if best is None:
+        raise failed[0]
+    return replace(best, others=tuple(name for name in robots if name != best.robot))
+
+
+def _find_robot_files(folder: Path) -> list[str]:
+    """URDF and MJCF files, and tables, by their content where the suffix does not say it."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        suffix = path.suffix.lower()
+        if path.name.startswith(".") or path.name == FILE or not path.is_file() or not _is_text(path.name):
+            continue
+        with suppress(OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+            if suffix == ".urdf" or (suffix == ".xml" and "<mujoco" in path.read_text(encoding="utf-8")[:100_000]):
+                found.append(path.name)
+            elif suffix == ".toml" and "joint" in tomllib.loads(path.read_text(encoding="utf-8")):
+                found.append(path.name)
+    return found
+
+
+def _find_log_files(folder: Path) -> list[str]:
+    paths = (path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and _is_text(path.name))
+    return [path.name for path in paths if _looks_like_log(str(path))]
+
+
+def _looks_like_log(word: str) -> bool:
+    """Whether a word names a log by its suffix, or the folder of a bag."""
+    path = Path(word if Path(word).exists() else re.split("[@+]", word)[0])
+    return (path / "metadata.yaml").is_file() or (path.suffix.lower() in _SUFFIXES and not path.is_dir())
+
+
+def _look_at_log(robot: str, word: str, *, is_given: bool) -> LogLook:
+    """Read the beginning of a log; what its errors propose in locks and units is tried."""
+    from dynid.cli.log_options import LogReader, path_of_log
+    from dynid.logs.survey import survey
+    from dynid.robot.load import load_robot
+
+    options: dict[str, dict[str, Any]] = {"lock": {}, "units": {}}
+    reasons: list[tuple[str, str]] = []
+    while True:
+        try:
+            loaded = load_robot(robot, lock=options["lock"])
+            units = [
+                f"{name}={unit if isinstance(unit, str) else ','.join(unit)}" for name, unit in options["units"].items()
+            ]
+            log = LogReader.of(loaded, (), units, None, None, None).read_log(word)
+            channels = tuple(name for name in ("tau", "reaction") if name in log.channels)
+            seen = survey(log, loaded, measured=channels[:1] or ("tau",))
+            break
+        except DynidError as error:
+            if is_given and error.code == "file_not_found":
+                raise
+            new = _propose_options(error, options)
+            if not new:
+                return LogLook(word, options, problem=error.message.for_command_line)
+            for key, entries in new.items():
+                options[key] |= entries
+                reasons.append((key, error.message.what))
+    summary = f"{seen.rate:.4g} Hz"
+    path = path_of_log(word)
+    if path.is_file() and path.stat().st_size < _SMALL:
+        summary += f", {log.span[1] - log.span[0]:.4g} s"
+    for channel in ("q", *channels):
+        summary += f", {channel} up to {abs(getattr(seen.samples, channel)).max():.3g}"
+    notes = [note.for_command_line for note in (*log.notes, *seen.notes)]
+    return LogLook(
+        word, options, tuple(reasons), (*_recognised_columns(log), *notes), summary, len(log.unused),
+        any(note.code == "torques_in_current" for note in log.notes),
+    )  # fmt: skip
+
+
+def _propose_options(error: DynidError, given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Locks and units that the remedy of an error names, as far as they are new."""
+    for option in error.facts.values():
+        if isinstance(option, Option) and option.keyword in given and isinstance(option.value, Mapping):
+            new = {k: v for k, v in option.value.items() if k not in given[option.keyword] and v is not ANYTHING}
+            if new:
+                return {option.keyword: new}
+    return {}
+
+
+def _recognised_columns(log: Log) -> Iterator[str]:
+    """The columns of each channel, by the names that the file has."""
+    plan = getattr(log.source, "plan", None)
+    if plan is None:
+        return
+    yield f"t (s): {_quoted(plan.t.field)}"
+    for channel, places in plan.channels.items():
+        columns = [p.field if p.column is None else f"{p.field}[:, {p.column}]" for p in places]
+        yield f"{channel} ({_SI[channel]}): {', '.join(map(_quoted, columns))}"
+    if log.unused:
+        yield f"not used: {', '.join(log.unused[:12])}{', ...' if len(log.unused) > 12 else ''}"
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can stand in a file of text."""
+    try:
+        return bool(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        return False
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string, whatever the text holds."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    return f"[{', '.join(map(_toml_value, value))}]" if isinstance(value, list | tuple) else repr(float(value))
+
+
+def _comment(text: str) -> list[str]:
+    """A text as lines of a comment."""
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return textwrap.wrap(plain, 110, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""The commands `robots`, `mdh`, `base` and `unknown`: bundled robots, any robot as a table, what is identifiable."""
+"""The commands `robots`, `mdh`, `base`, `unknown` and `init`: robots, what is identifiable, a project file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, RobotArgument
+from dynid.cli.options import JsonOption, LockOption, RobotArgument, complete_robot_name
+from dynid.errors import DynidError
 
 
 def robots(json: JsonOption = None) -> None:
@@ -154,4 +155,43 @@ def unknown(
     outputs.write_json_file(json, lambda: identifiability.model_parameter_json_data(found))
     terminal.show_notes(loaded, screen)
     identifiability.show_model_parameters(found, screen)
+    outputs.finish(found.warnings)
+
+
+# The command `init`: parse, call, show.
+
+
+def init(
+    robot: Annotated[
+        str | None,
+        typer.Argument(help="a robot file or name; that of this folder if missing", autocompletion=complete_robot_name),
+    ] = None,
+    logs: Annotated[
+        list[str] | None, typer.Argument(metavar="[LOG]...", help="recordings; those of this folder if missing")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Write a project file dynid.toml from a robot and its logs: columns, units, rates, what to fit and to validate.
+
+    Example: dynid init my_robot.urdf run1.csv run2.csv
+    """
+    from dynid.cli import project, terminal
+    from dynid.storage.files import write_text
+
+    out = Path(project.FILE)
+    if out.exists() or out.is_symlink():
+        raise DynidError(
+            "file_exists", "{out}: there is a project file already", "edit it, or remove it first", out=out,
+        )  # fmt: skip
+    terminal.check_output_path("--out", out)
+    terminal.check_output_path("--json", json)
+    found = project.sketch_project(robot, logs or [], Path("."))
+    text = found.text()
+    project.parse_project(out, text.encode())
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
+    outputs.write_file(out, lambda place: write_text(place, text))
+    outputs.write_json_file(json, found.facts)
+    for line in found.lines():
+        terminal.print_line(screen, line)
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)
