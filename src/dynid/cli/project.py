@@ -313,7 +313,7 @@ def parse_project(path: Path, content: bytes) -> Project:
     """Check what a project file holds."""
     try:
         text = content.decode("utf-8-sig")
-        data = tomllib.loads(text)
+        data = tomllib.loads(f"{text}\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DynidError("not_utf8", "{path}, line {line}: not UTF-8 text", path=path, line=line) from error
