@@ -63,12 +63,16 @@ _NUMBERS = ("validate", "gear", "gain")
 _JOINED = {"header": ",", "rows": ":", "gear": ",", "gain": ",", "order": ","}
 """Keys whose list is a single word, with what stands between."""
 
-_OF_ROBOT = ("lock", "gravity", "snap")
+_OF_ROBOT = ("lock", "gravity", "snap", "package_path")
 """They go with the robot of the file, and every command takes them that has them."""
 
 _WITH_OPTIONS = ("identify", "payload", "gains")
 """Commands that take [options]."""
 
+_TYPED = ("json", "xacro")
+"""Options that are always typed: xacro evaluates expressions, which no file that is found may ask for."""
+
+_OUTPUTS = ("out", "report", "urdf", "physical")
 _LARGEST = 1_000_000
 """Bytes of a file that is still read."""
 
@@ -241,17 +245,22 @@ def _find_robot(project: Project, word: str) -> str:
 
 def _find_logs(project: Project, key: str, word: str) -> str:
     """Files of FILE, FILE@RANGE or FILE+FILE as seen from the current folder, or a share to hold out."""
-    from dynid.cli.log_options import path_of_log
-
     folder = project.path.parent
     if key == "validate" and re.fullmatch(r"[\d.]+%?", word) and not (folder / word).exists():
         return word
-    whole = path_of_log(str(folder / word)).exists() or "+" not in word
-    places = [str(folder / part) for part in ([word] if whole else word.split("+"))]
-    for place in map(path_of_log, places):
+    whole = _path_of_log(str(folder / word)).exists()
+    places = [str(folder / part) for part in ([word] if whole else re.split(r"(?<!@)\+", word))]
+    for place in map(_path_of_log, places):
         if not place.exists():
             raise project.missing_file(key, place)
     return "+".join(places)
+
+
+def _path_of_log(word: str) -> Path:
+    """The file of a word without its ranges, and without the shift of time in a recording of several files."""
+    from dynid.cli.log_options import split_log_range
+
+    return Path(split_log_range(word if Path(word).exists() else re.sub(r"@[+-][\d.eE+-]+$", "", word))[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +424,7 @@ def _identify_options() -> dict[str, tuple[str, Any]]:
     return {
         p.opts[0][2:].replace("-", "_"): (p.name, hints[p.name])
         for p in group.commands["identify"].params
-        if p.param_type_name == "option" and p.name in hints and p.name not in (*KEYS, "json")
+        if p.param_type_name == "option" and p.name in hints and p.name not in (*KEYS, *_TYPED)
     }
 
 
@@ -436,11 +445,11 @@ def _add_option(project: Project, key: str, value: Any) -> None:
     fits, form = _KINDS.get(only, ((str, int, float, list, dict), "a list or a table"))
     if not isinstance(value, fits) or isinstance(value, bool) != (only is bool):
         raise _Entry(project, key, form, "options").malformed(value)
-    if only is Path:
+    if Path in (only, *get_args(only)):
         project.paths.add(name)
-        if Path(str(value)).is_absolute() or ".." in Path(str(value)).parts:
-            what = "{key}: a project file names outputs in its own folder only"
-            raise project.error(key, "output_outside_project", what, "type --{key} for others", table="options")
+    if name in _OUTPUTS and (Path(str(value)).is_absolute() or ".." in Path(str(value)).parts):
+        what = "{key}: a project file names outputs in its own folder only"
+        raise project.error(key, "output_outside_project", what, "type --{key} for others", table="options")
     project.values[name] = value
     words = _Entry(project, key, form, "options").words(value, "," if only in _KINDS else None)
     project.words[name] = value if isinstance(value, bool) else list(words)
@@ -641,7 +650,7 @@ def _looks_like_log(word: str) -> bool:
 
 def _look_at_log(robot: str, word: str, *, is_given: bool) -> LogLook:
     """Read the beginning of a log; what its errors propose in locks and units is tried."""
-    from dynid.cli.log_options import LogReader, path_of_log
+    from dynid.cli.log_options import LogReader
     from dynid.logs.survey import survey
     from dynid.robot.load import load_robot
 
@@ -653,7 +662,9 @@ def _look_at_log(robot: str, word: str, *, is_given: bool) -> LogLook:
             units = [
                 f"{name}={unit if isinstance(unit, str) else ','.join(unit)}" for name, unit in options["units"].items()
             ]
-            log = LogReader.of(loaded, (), units, None, None, None).read_log(word)
+            reader = LogReader.of(loaded, (), units, None, None, None)
+            log = reader.read_log(word)
+            loaded = reader.robot_with_locks() if hasattr(reader, "robot_with_locks") else loaded
             channels = tuple(name for name in ("tau", "reaction") if name in log.channels)
             seen = survey(log, loaded, measured=channels[:1] or ("tau",))
             break
@@ -667,7 +678,7 @@ def _look_at_log(robot: str, word: str, *, is_given: bool) -> LogLook:
                 options[key] |= entries
                 reasons.append((key, error.message.what))
     summary = f"{seen.rate:.4g} Hz"
-    path = path_of_log(word)
+    path = _path_of_log(word)
     if path.is_file() and path.stat().st_size < _SMALL:
         summary += f", {log.span[1] - log.span[0]:.4g} s"
     for channel in ("q", *channels):
