@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from command_line import CommandLine, write_motion, write_simulated
+from commands_page import commands
 from dynid import Identification, Wiring, load_robot
 from dynid.cli import project
 from dynid.cli.output.recordings import write_log
@@ -121,9 +123,12 @@ def test_what_is_typed_wins_and_the_rest_stays(dynid: CommandLine, folder: Path)
 
 
 def test_the_result_says_what_came_from_it_and_can_be_made_again(dynid: CommandLine, folder: Path) -> None:
-    (folder / "dynid.toml").write_text(SMALL + '[options]\nfriction = "none"\nout = "result.json"\n')
+    (folder / "dynid.toml").write_text(
+        SMALL + '[options]\nfriction = "none"\nout = "result.json"\nreport = "page.html"\n'
+    )
     done = dynid("identify", code=None)
-    assert done.out.startswith("note: from dynid.toml: gautier3 run.csv --friction none --out result.json\n")
+    assert done.out.startswith("note: from dynid.toml: gautier3 run.csv --friction none --out result.json")
+    assert "dynid.toml" in (folder / "page.html").read_text()
     first = Identification.load(folder / "result.json")
     words = shlex.split(first.origin.command)
     assert words[:2] == ["dynid", "identify"]
@@ -165,6 +170,11 @@ def test_every_command_on_a_robot_or_logs_takes_its_arguments_from_it(dynid: Com
     assert run(dynid, "simulate", "traj.csv")["project"]["values"] == {"robot": "gautier3"}
     assert run(dynid, "simulate", "gautier3", "traj.csv").get("project") is None
     assert abs(run(dynid, "payload", *PLAIN)["mass"] - 2.0) < 0.1
+    if find_spec("viser"):
+        assert (
+            run(dynid, "view", "--no-browser", "--port", 0, "--seconds", 0.1)["project"]["values"]["robot"]
+            == "gautier3"
+        )
     gains = run(dynid, "gains", *PLAIN, "--mass", 2, "--com", "0.05,-0.03,0.12")
     assert set(gains["project"]["values"]) == {"robot", "loaded", "unloaded"}
 
@@ -173,6 +183,8 @@ def test_options_of_a_file_that_a_command_cannot_use_are_left(dynid: CommandLine
     """What is refused beside other words when typed is only for other runs when it stands in a file."""
     text = SMALL + 'sensor = "plate.toml"\ncolumn = { v = "" }\n[options]\nmodel = "energy"\nout = "one.json"\n'
     (folder / "dynid.toml").write_text(text)
+    if find_spec("viser"):
+        dynid("view", "--no-browser", "--port", 0, "--seconds", 0.1)
     found = run(dynid, "identify", *PLAIN)
     assert found["model"] == "energy"
     assert "sensor" not in found["project"]["values"]
@@ -180,6 +192,20 @@ def test_options_of_a_file_that_a_command_cannot_use_are_left(dynid: CommandLine
     found = run(dynid, "report", "one.json", "--log", "run.csv")
     assert found["project"]["values"] == {"column": {"v": ""}}
     assert refuse(dynid, "report", "one.json", "--project", "dynid.toml")[0] == "option_not_applicable"
+
+
+def test_options_that_other_words_make_idle_are_not_taken(folder: Path) -> None:
+    options = 'model = "reaction"\nestimator = "huber"\ngravity = [0, 0, 9.81]\ncutoff = 5\n'
+    (folder / "dynid.toml").write_text(f'{SMALL}sensor = "p.toml"\ngain = 2\n[options]\n{options}')
+    (folder / "p.toml").write_text("")
+    given = commands()["identify"].make_context("identify", ["--compare"]).params
+    assert (given["model"], given["estimator"], given["sensor"]) == ("torque", "wls", None)
+    assert (given["gravity"], given["cutoff"], given["gain"]) == ("0,0,9.81", 5.0, "2")
+    given = commands()["identify"].make_context("identify", []).params
+    assert (given["model"], given["estimator"], str(given["sensor"])) == ("reaction", "huber", "p.toml")
+    given = commands()["payload"].make_context("payload", ["--loaded", "a.json", "--unloaded", "b.json"]).params
+    assert (given["gravity"], given["cutoff"], given["gain"]) == ("0,0,9.81", None, None)
+    project.forget_values()
 
 
 @pytest.mark.parametrize(
@@ -215,6 +241,8 @@ WRONG = [
     ("robot = 'gautier3'\nrobot = 'scara'", "not_toml", "line 2"),
     ("robt = 'gautier3'", "unknown_project_key", "line 1: there is no key 'robt'; did you mean 'robot'?"),
     ("robot = 'scara'\n\nlog = ['run.csv']", "unknown_project_key", "line 3: there is no key 'log'; did you mean 'lo"),
+    ("lock" + ".a" * 3000 + " = 1", "not_toml", "dynid.toml: "),
+    (SMALL + "gain = 1" + "0" * 5000, "not_toml", "dynid.toml: "),
     ("xyzzy = 1", "unknown_project_key", "line 1"),
     ('"\\u001b[2J" = 1', "unknown_project_key", "'\\x1b[2J'"),
     (SMALL + "cutoff = 5", "unknown_project_key", "line 3: there is no key 'cutoff'; write it below [options]"),
@@ -268,6 +296,8 @@ def test_files_that_are_no_text_or_not_there(dynid: CommandLine, folder: Path) -
     assert refuse(dynid, "base", "--project", ".")[0] == "file_unreadable"
     (folder / "dynid.toml").write_bytes(b"\xef\xbb\xbfrobot = 'gautier3'\r\n")  # as Windows writes it
     assert run(dynid, "base")["project"]["values"] == {"robot": "gautier3"}
+    (folder / "dynid.toml").write_text("[[joint]]\n")  # a robot may be called so
+    assert run(dynid, "base", "dynid.toml")["robot"] == "dynid"
 
 
 def test_init_writes_what_it_finds(dynid: CommandLine, folder: Path) -> None:

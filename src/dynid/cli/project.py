@@ -134,7 +134,10 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
     named = typed.get("project")
     path = Path(named or FILE)
     without_logs = command.name == "report" and not {"log", "validate"} & typed.keys()
-    if named == NONE or "help" in typed or not (named or path.is_file()) or (without_logs and not named):
+    is_there = path.is_file() and not (
+        typed.get("robot") and Path(str(typed["robot"])) == path
+    )  # a robot may be called so
+    if named == NONE or "help" in typed or not (named or is_there) or (without_logs and not named):
         return list(words)
     if without_logs:
         raise DynidError("option_not_applicable", "--project says how logs are read", "give some with --log")
@@ -165,7 +168,7 @@ def _idle_names(command: str, said: Mapping[str, Any]) -> set[str]:
     if command == "identify":
         return {"every"} | (set() if "reaction" in str(said.get("model")) else {"sensor", "partial"})
     reading = {"column", "header", "rows", "units", "gear", "gain", "sign", "zero", "order", "topic"}
-    if command == "view" and Path(str(said.get("trajectory", ".json"))).suffix.lower() in (".json", ".yaml", ".yml"):
+    if command == "view" and Path(str(said.get("trajectory", "no.json"))).suffix.lower() in (".json", ".yaml", ".yml"):
         return reading
     if command == "payload" and any(str(word).lower().endswith(".json") for word in said.get("loaded", ())):
         return reading | _identify_options().keys() - {*_OF_ROBOT}
@@ -315,7 +318,10 @@ def read_project(path: Path) -> Project:
         ) from error  # fmt: skip
     if len(content) > _LARGEST:
         raise DynidError("file_too_large", "{path}: larger than 1 MB; this is not a project file", path=path)
-    return parse_project(path, content)
+    try:
+        return parse_project(path, content)
+    except RecursionError as error:
+        raise DynidError("not_toml", "{path}: tables within tables, too many to be read", path=path) from error
 
 
 def parse_project(path: Path, content: bytes) -> Project:
@@ -326,7 +332,7 @@ def parse_project(path: Path, content: bytes) -> Project:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DynidError("not_utf8", "{path}, line {line}: not UTF-8 text", path=path, line=line) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except ValueError as error:  # also of numbers with thousands of digits
         raise DynidError("not_toml", "{path}: not a TOML file: {reason}", path=path, reason=error) from error
     project = Project(path, text, {}, {}, set(), hashlib.sha256(content).hexdigest())
     for key, value in data.items():

@@ -78,9 +78,11 @@ def write_identification_report(
     used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
     if isinstance(validate, float):
         used, others, _ = hold_out_share(used, validate)
+    project = values_in_use()
     return write_report(
-        result, place, logs=used, validate=others, physical=physical, inputs=files, warnings=warnings, on_progress=tell
-    )
+        result, place, logs=used, validate=others, physical=physical, warnings=warnings, on_progress=tell,
+        inputs=[*files, *([project.file] if project else [])],
+    )  # fmt: skip
 
 
 def result_names(files: Sequence[Path]) -> list[str]:
