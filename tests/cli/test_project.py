@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 from command_line import CommandLine, write_motion, write_simulated
 from commands_page import commands
-from dynid import Identification, Wiring, load_robot
+from dynid import Identification, Wiring, load_robot, read_log
 from dynid.cli import project
 from dynid.cli.output.recordings import write_log
 from loads import LOAD, robot_with_friction, two_logs
@@ -306,13 +306,15 @@ def test_init_writes_what_it_finds(dynid: CommandLine, folder: Path) -> None:
     (folder / "notes.txt").write_text("buy milk\n")
     (folder / "raw.csv").unlink()
     write_motion(folder / "traj.csv", "gautier3")
+    log = read_log("run.csv", load_robot("gautier3"))
+    np.savez(folder / "same.npz", t=log.t, q=log.q.round(6), tau=np.round(np.asarray(log.tau), 6))
     facts = run(dynid, "init", code=0)
     text = (folder / "dynid.toml").read_text()
     data = tomllib.loads(text)
     assert data["robot"] == facts["robot"] == "zz.toml"  # the one that fits, not the first
     assert data["logs"] == ["other.csv", "run.csv", "with.csv"]
     assert data["validate"] == ["without.csv"]
-    assert set(facts["left_out"]) == {"notes.txt", "traj.csv"}
+    assert set(facts["left_out"]) == {"notes.txt", "same.npz", "traj.csv"}
     for part in ('"z.toml"', '# tau (N m or N): "tau1", "tau2", "tau3"', "100 Hz", "notes.txt", "traj.csv"):
         assert part in text
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []

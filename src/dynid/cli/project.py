@@ -469,15 +469,16 @@ _SMALL = 64 * 1024 * 1024
 
 _SI = {"q": "rad or m", "v": "rad/s or m/s", "a": "rad/s^2 or m/s^2", "tau": "N m or N", "reaction": "N and N m"}
 
-_HELD_OUT = re.compile(r"val|test", re.IGNORECASE)
+_HELD_OUT = re.compile(r"(?:^|[^a-z])(?:val|test)", re.IGNORECASE)
 """Names of logs that are meant for validation."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LogLook:
     """What was found in a log: options that it takes, the reasons by key, and what else is worth a comment.
 
-    unused: columns of no channel of the robot; problem: why it cannot be used, empty where it can.
+    measured: its first torques or forces; unused: columns of no channel of the robot; problem: why it cannot be used,
+    empty where it can.
     """
 
     word: str
@@ -488,10 +489,28 @@ class LogLook:
     unused: int = 0
     in_current: bool = False
     problem: str = ""
+    measured: Any = None
 
-    def refused(self) -> LogLook:
-        """The same for a log that takes other options than most."""
-        return replace(self, problem=f"{self.word}: takes other locks or units than most: {self.options}")
+    def is_copy_of(self, other: LogLook) -> bool:
+        """Whether two logs hold the same samples, perhaps rounded in another format: no noise comes twice."""
+        mine, others = self.measured, other.measured
+        return bool(mine.shape == others.shape and (abs(mine - others) <= 1e-3 * abs(others).max()).all())
+
+
+def _leave_out(looks: Sequence[LogLook]) -> tuple[LogLook, ...]:
+    """Logs with the reason why they are not used; those that have none are copies, or take options of their own."""
+    done: list[LogLook] = []
+    good = [look for look in looks if not look.problem]
+    counts = [sum(other.options == look.options for other in good) for look in good]
+    usual = good[counts.index(max(counts))].options if good else {}
+    for look in looks:
+        copied = [other.word for other in done if not (look.problem or other.problem) and look.is_copy_of(other)]
+        if copied:
+            look = replace(look, problem=f"{look.word}: the same samples as {copied[0]}")
+        elif not look.problem and look.options != usual:
+            look = replace(look, problem=f"{look.word}: takes other locks or units than most: {look.options}")
+        done.append(look)
+    return tuple(done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -615,12 +634,8 @@ def sketch_project(robot: str | None, logs: Sequence[str], folder: Path) -> Sket
         except DynidError as error:
             failed.append(error)
             continue
-        looks = [_look_at_log(name, word, is_given=bool(logs)) for word in words]
-        good = [look for look in looks if not look.problem]
-        counts = [sum(other.options == look.options for other in good) for look in good]
-        usual = good[counts.index(max(counts))].options if good else {}
-        used = tuple(look for look in good if look.options == usual)
-        rest = tuple(look if look.problem else look.refused() for look in looks if look not in used)
+        looks = _leave_out([_look_at_log(name, word, is_given=bool(logs)) for word in words])
+        used, rest = (tuple(look for look in looks if bool(look.problem) == out) for out in (False, True))
         sketch = Sketch(name, tuple(joints), used, rest, bool(logs))
         best = sketch if best is None or sketch.rank > best.rank else best
     if best is None:
@@ -692,7 +707,7 @@ def _look_at_log(robot: str, word: str, *, is_given: bool) -> LogLook:
     notes = [note.for_command_line for note in (*log.notes, *seen.notes)]
     return LogLook(
         word, options, tuple(reasons), (*_recognised_columns(log), *notes), summary, len(log.unused),
-        any(note.code == "torques_in_current" for note in log.notes),
+        any(note.code == "torques_in_current" for note in log.notes), "", getattr(seen.samples, (*channels, "q")[0]),
     )  # fmt: skip
 
 
@@ -713,8 +728,9 @@ def _recognised_columns(log: Log) -> Iterator[str]:
         return
     yield f"t (s): {_quoted(plan.t.field)}"
     for channel, places in plan.channels.items():
-        columns = [p.field if p.column is None else f"{p.field}[:, {p.column}]" for p in places]
-        yield f"{channel} ({_SI[channel]}): {', '.join(map(_quoted, columns))}"
+        columns = [_quoted(p.field if p.column is None else f"{p.field}[:, {p.column}]") for p in places]
+        shown = columns if places[0].column is None else [columns[0], "...", columns[-1]]
+        yield f"{channel} ({_SI[channel]}): {', '.join(shown)}"
     if log.unused:
         yield f"not used: {', '.join(log.unused[:12])}{', ...' if len(log.unused) > 12 else ''}"
 
