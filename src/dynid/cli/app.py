@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,6 +67,7 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, words if ctx.resilient_parsing else project.complete_words(self, ctx, words))
 
 
+@cache
 def _project_option() -> Any:
     """The option --project, which no command sees: its values are those of other options."""
 
