@@ -263,7 +263,7 @@ WRONG = [
     (SMALL + "lock = { '3' = 1979-05-27 }", "project_value_malformed", "line 3: lock"),
     (SMALL + "[column]\nq = [['q1'], 'q2', 'q3']", "project_value_malformed", "line 3: column"),
     (SMALL + "column = { q = ['a,b', 'c', 'd'] }", "separator_in_name", "line 3: column"),
-    (SMALL + "topic = ['/a', '/b']\n", "project_value_malformed", "line 3: topic"),
+    (SMALL + "topic = ['/a', '/b']\n", "topic_not_applicable", "(from dynid.toml: robot, logs, topic)"),
     ("robot = 'nobody.urdf'\nlogs = ['run.csv']", "file_not_found", "line 1: robot"),
     ("robot = 'gautier3'\nlogs = ['rum.csv']", "file_not_found", "line 2: logs: there is no file 'rum.csv' (did you"),
     ("robot = 'gautier3'\nlogs = [['run.csv', 'torques.csv']]", "file_not_found", "line 2: logs: there is no file 't"),

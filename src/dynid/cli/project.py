@@ -60,7 +60,7 @@ _LOGS = ("logs", "validate", "loaded", "unloaded")
 _TABLES = ("lock", "column", "units", "zero", "order")
 _SINGLE = ("robot", "sensor")
 _NUMBERS = ("validate", "gear", "gain")
-_JOINED = {"header": ",", "rows": ":", "gear": ",", "gain": ",", "order": ","}
+_JOINED = {"header": ",", "rows": ":", "gear": ",", "gain": ",", "order": ",", "topic": "+"}
 """Keys whose list is a single word, with what stands between."""
 
 _OF_ROBOT = ("lock", "gravity", "snap", "package_path")
@@ -219,8 +219,6 @@ def _words_for(project: Project, parameter: Any) -> list[str]:
     words = [_resolve_word(project, key, word) for word in value]
     if parameter.param_type_name == "argument":
         return [f"./{word}" if word.startswith("-") else word for word in words]
-    if len(words) > 1 and not parameter.multiple:
-        raise project.error(key, "project_value_malformed", "{key} takes one value, not {count}", count=len(words))
     return [part for word in words for part in (parameter.opts[0], word)]
 
 
