@@ -51,7 +51,7 @@ def section(paper: str) -> str:
 
 def equations(text: str) -> list[str]:
     """Numbers of equations after `eq.` in a text, ranges written out: `eq. 2.5-2.7, 2.9` gives 2.5 2.6 2.7 2.9."""
-    found = []
+    found: list[str] = []
     for several in re.findall(r"eq\. ([A\d.]*\d[a-d]?(?:(?:-|, )[A\d.]*\d[a-d]?)*)", text):
         for item in several.split(", "):
             first, _, last = item.partition("-")
