@@ -218,6 +218,14 @@ class Survey:
     joints: tuple[int, ...] = ()
     frozen_times: Array = field(default_factory=lambda: np.zeros((0, 2)))
 
+    @property
+    def speed(self) -> Array:
+        """Usual velocity (n,): the root of the mean square of differences over a tenth of a second, per second."""
+        t, q = self.samples.t, self.samples.q
+        step = min(max(1, round(0.1 * self.rate)), max(len(q) - 1, 0))
+        moved = (q[step:] - q[: len(q) - step]) / np.maximum(t[step:] - t[: len(t) - step], 1e-9)[:, None]
+        return np.asarray(np.sqrt((moved**2).mean(axis=0)))
+
     def standing_joints(self, scale: Array) -> NDArray[np.bool_]:
         """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
 
