@@ -24,7 +24,7 @@ OTHERS = [page for page in sorted(DOCS.rglob("*.md")) if page not in PAGES and p
 
 
 def names(page: Path) -> list[str]:
-    return re.findall(r"`(dynid(?:\.\w+)+)`", page.read_text())
+    return re.findall(r"`(dynid(?!\.toml)(?:\.\w+)+)`", page.read_text())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -714,11 +714,12 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
         is_named = Search(data.samples, thorough=False, delay=data.delay).confirms(best.reading, start)
     named = [describe(best, is_named=True)] if is_named else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
-    return Diagnosis(error, (*named, *rest[:LISTED]), len(judged))
+    several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
+    return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(judged))
 
 
-LISTED = 12
-"""Alternatives that are listed, at most."""
+LISTED, SEVERAL_LISTED = 12, 3
+"""Alternatives that are listed, at most, and those of several changes among them."""
 
 
 class _Words:
