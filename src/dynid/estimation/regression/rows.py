@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # an outlier model is fitted to rows, which are written here
 #
 # A balance over a window [t - T/2, t + T/2] is S(t + T/2) - S(t - T/2) plus the integral of I, without accelerations:
 #
-# - energy (Gautier & Khalil 1992, eq. 1-10): integral of tau' v = [h] + integral of v' f, h: energies of the columns;
+# - energy (Gautier & Khalil 1992, eq. 1, 2, 7-10): integral of tau' v = [h] + integral of v' f, h: energy functions;
 # - momentum (Ha, Ko & Kwon, eq. 2.26): integral of tau_j = [dL/dqd_j] - integral of dL/dq_j + integral of f_j.
 #
 # Friction f acts at the motors, where its power is that of the motor's velocity. Load friction alone looks at the
