@@ -18,6 +18,7 @@ from dynid.robot.robot import Robot
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
 _RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
+_ROWS = re.compile(r"#?(?P<first>\d{1,18})?:(?P<last>\d{1,18})?")
 
 
 def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
@@ -55,10 +56,11 @@ def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
     ranges: list[str] = []
     while "@" in name and not Path(name).exists():
         rest, _, text = name.rpartition("@")
-        if not rest or text.strip() in ("", ":") or not _RANGE.fullmatch(text.strip()):
+        text = text.strip()
+        if not rest or text in ("", ":") or not (_ROWS if text.startswith("#") else _RANGE).fullmatch(text):
             break
         name = rest
-        ranges.insert(0, text.strip())
+        ranges.insert(0, text)
     return name, tuple(ranges)
 
 
@@ -110,7 +112,9 @@ class LogReader:
     sign: Sequence[str] = ()
     zero: Mapping[str, str] | None = None
     order: OrderLike | None = None
-    opened: dict[str, Log] = field(default_factory=dict)
+    header: str | None = None
+    rows: str | None = None
+    opened: dict[tuple[str, str | None], Log] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -124,6 +128,8 @@ class LogReader:
         sign: Sequence[str] | None = None,
         zero: Sequence[str] | None = None,
         order: Sequence[str] | None = None,
+        header: str | None = None,
+        rows: str | None = None,
     ) -> LogReader:
         """Make a reader from the options, which are checked."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
@@ -136,24 +142,33 @@ class LogReader:
         sign, zero, order = (None if some is None or list(some) == ["none"] else some for some in (sign, zero, order))
         return LogReader(
             robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic, sign or (),
-            parse_zeros(zero or ()), parse_orders(order or (), robot),
+            parse_zeros(zero or ()), parse_orders(order or (), robot), header, rows,
         )  # fmt: skip
 
     def read_log(self, word: str) -> Log:
         """Open the log of FILE or FILE@RANGE."""
         name, ranges = split_log_range(word)
-        if name not in self.opened:
+        rows = self.rows
+        if ranges and ranges[0].startswith("#"):
+            rows, ranges = ranges[0], ranges[1:]
+        if any(text.startswith("#") for text in ranges):
+            raise LogError(
+                name, "range_malformed", "rows are counted in the file", "give one range of rows, before those of "
+                "times: FILE@#200:4000@2.5:20",
+            )  # fmt: skip
+        if (name, rows) not in self.opened:
             if not Path(name).exists() and "@" in name:
                 tail = name.rpartition("@")[2]
                 raise LogError(
                     name, "file_not_found", "there is no such file, and '{tail}' is no range",
                     "write FILE@2.5:20 or FILE@:65%", tail=tail,
                 )  # fmt: skip
-            self.opened[name] = read_log(
+            self.opened[name, rows] = read_log(
                 name, self.robot, columns=self.columns or None, units=self.units or None, gear=self.gear,
                 gain=self.gain, topic=self.topic, sign=self.sign, zero=self.zero, order=self.order,
+                header=self.header, rows=None if rows is None else parse_rows(rows),
             )  # fmt: skip
-        log = self.opened[name]
+        log = self.opened[name, rows]
         for text in ranges:
             log = cut_log(log, text)
         return log
@@ -212,6 +227,18 @@ def parse_equal(words: Sequence[str]) -> list[tuple[str, str]]:
         if len(pair) != 2 or not all(pair) or pair[0] == pair[1]:
             raise DynidError("option_malformed", "--equal {word}:", "write the names of two parameters, A=B", word=word)
     return [(pair[0], pair[1]) for pair in pairs]
+
+
+def parse_rows(text: str) -> tuple[int | None, int | None]:
+    """First and last row from FIRST:LAST, #FIRST:LAST, FIRST: or :LAST."""
+    match = _ROWS.fullmatch(text.strip())
+    if match is None or match["first"] == match["last"] is None:
+        raise DynidError(
+            "option_malformed", "--rows {text}:", "write FIRST:LAST, such as 200:4000, counted from 1, both included",
+            text=text,
+        )  # fmt: skip
+    first, last = (None if end is None else int(end) for end in (match["first"], match["last"]))
+    return first, last
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, str | Sequence[str] | None]:

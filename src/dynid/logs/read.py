@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import ColumnPlace
+from dynid.logs.column_mapping import ColumnPlace, mapped_numbers, parse_header
 from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
 from dynid.logs.columns import ColumnPlan, match_columns
 from dynid.logs.log import CHANNELS, Log, Samples, Wiring
-from dynid.logs.readers.table import Batch, Numbers, Table
+from dynid.logs.readers.table import ALL_ROWS, Batch, Numbers, RenamedTable, RowRange, Table, TableRows
 from dynid.messages import ANYTHING, Message, Option, Wording
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -26,17 +28,21 @@ from dynid.storage.files import suggest_similar_file
 # The format of a log file, by its suffix, and what its first bytes say where the two disagree.
 
 
-TEXT = (".csv", ".txt", ".tsv")
+TEXT = (".csv", ".txt", ".tsv", ".dat", ".log")
+EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
-    (b"PK\x03\x04", "a zip archive such as NPZ"),
+    (b"PK\x03\x04", "a zip archive such as NPZ or an Excel workbook"),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook"),
     (b"PAR1", "Parquet"),
     (b"\x89HDF\r\n\x1a\n", "HDF5"),
     (b"SQLite format 3\x00", "a rosbag2 database (.db3)"),
     (b"\x89MCAP0\r\n", "MCAP"),
     (b"MATLAB", "MAT"),
 )
-FORMATS = "CSV (.csv .txt .tsv, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+FORMATS = (
+    "CSV (.csv .txt .tsv .dat .log, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+)
 
 
 def format_hint_from_content(path: Path) -> str:
@@ -52,13 +58,11 @@ def format_hint_from_content(path: Path) -> str:
 
 
 def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
-    from dynid.logs.readers.csv_text import open_text
     from dynid.logs.readers.hdf5 import open_hdf5, open_mat
     from dynid.logs.readers.npz import open_npz
     from dynid.logs.readers.parquet import open_parquet
 
     return {
-        **dict.fromkeys((*TEXT, ".gz"), open_text),
         **dict.fromkeys((".parquet", ".pq"), open_parquet),
         ".npz": open_npz,
         ".mat": open_mat,
@@ -66,11 +70,12 @@ def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
     }
 
 
-def open_table(path: Path, topic: str | None = None) -> Table:
+def open_table(path: Path, topic: str | None = None, layout: Layout | None = None) -> Table:
     """Open a log file for reading, after a look at its name only."""
+    from dynid.logs.readers.csv_text import open_text
     from dynid.logs.readers.rosbag import open_bag
 
-    name = str(path)
+    name, layout = str(path), layout or Layout()
     try:
         is_folder = path.is_dir()
         if not is_folder and not path.is_file():
@@ -91,8 +96,17 @@ def open_table(path: Path, topic: str | None = None) -> Table:
             name, "file_unreadable", "cannot be opened: {reason}", reason=error.strerror or str(error),
         ) from error  # fmt: skip
     suffix = path.suffix.lower()
+    if suffix in EXCEL:
+        raise LogError(
+            name, "excel_not_supported", "this is an Excel workbook", "save the sheet as CSV (File, Save As, CSV "
+            "UTF-8), or read it with pandas or polars and give read_log the frame",
+        )  # fmt: skip
     if is_folder or suffix in (".db3", ".mcap"):
-        return open_bag(path, topic)
+        if layout.names:
+            raise LogError(
+                name, "header_not_applicable", "{header} is for tables; a bag names its fields", header=Option("header")
+            )
+        return layout.rows_of(open_bag(path, topic))
     if topic is not None:
         raise LogError(
             name, "topic_not_applicable", "{topic} is for bags only", "pick columns with {columns}",
@@ -100,12 +114,59 @@ def open_table(path: Path, topic: str | None = None) -> Table:
         )  # fmt: skip
     inner = Path(path.stem).suffix.lower()
     openers = _openers_by_suffix()
-    if suffix not in openers or (suffix == ".gz" and inner not in ("", *TEXT)):
+    if suffix in TEXT or (suffix == ".gz" and inner in ("", *TEXT)):
+        return open_text(path, layout.names, layout.numbers, layout.part)
+    if suffix not in openers:
         raise LogError(
             name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
             suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
         )  # fmt: skip
-    return openers[suffix](path)
+    return layout.rows_of(layout.named(openers[suffix](path)))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the user says of a table: names of its columns ('': not to be used), numbers that call some, its rows."""
+
+    names: tuple[str, ...] = ()
+    numbers: frozenset[int] = frozenset()
+    part: RowRange | None = None
+
+    def named(self, table: Table) -> Table:
+        """The table under the user's names."""
+        return RenamedTable(table, self.names) if self.names else table
+
+    def rows_of(self, table: Table) -> Table:
+        """The rows that count."""
+        return TableRows(table, self.part) if self.part else table
+
+
+LogLike = str | PathLike[str] | Mapping[str, Any] | Array | Any
+"""What `read_log` opens: a file, a frame of polars or pandas, or arrays by name."""
+
+
+def list_logs(logs: Any) -> list[Any]:
+    """Several logs, or one file, frame, mapping of arrays or `Log`, as a list."""
+    is_one = isinstance(logs, Log | str | PathLike | Mapping | np.ndarray) or hasattr(type(logs), "columns")
+    return [logs] if is_one else list(logs)
+
+
+def read_rows(log: str, rows: object) -> RowRange | None:
+    """Check a range of rows (first, last), counted from 1 and both included; None stands for an open end."""
+    if rows is None:
+        return None
+    first, last = tuple(rows) if isinstance(rows, Sequence) and len(rows) == 2 else (0, 0)
+    first = 1 if first is None else first
+    is_whole = all(
+        isinstance(x, int | np.integer) and not isinstance(x, bool) for x in (first, 1 if last is None else last)
+    )
+    if not is_whole or first < 1 or (last is not None and last < first):
+        raise LogError(
+            log, "rows_malformed", "{option} must be FIRST and LAST of the rows, counted from 1 and both included, got "
+            "{value!r}", "write {example}", option=Wording("rows", "--rows"), value=str(rows)[:60],
+            example=Option("rows", (200, 4000)),
+        )  # fmt: skip
+    return RowRange(int(first), None if last is None else int(last))
 
 
 # Motor-side logs: drive gains, gear ratios and couplings between motors and joints.
@@ -374,7 +435,8 @@ class FileSource:
     scale: SiFactors
     transmission: Transmission
     wiring: Wiring
-    stamp: Stamp = ()
+    stamp: Stamp | None = ()
+    """None: in memory."""
     given: Mapping[str, object] = field(default_factory=dict)
 
     def rewired(self, wiring: Wiring) -> FileSource:
@@ -383,7 +445,7 @@ class FileSource:
 
     def check_unchanged(self) -> None:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
-        now = file_stamp(Path(self.name))
+        now = None if self.stamp is None else file_stamp(Path(self.name))
         if now != self.stamp:
             if not now:
                 raise LogError(self.name, "file_gone", "cannot be opened: No such file or directory any more")
@@ -394,6 +456,23 @@ class FileSource:
     def name(self) -> str:
         """The file."""
         return self.table.name
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that are read; none of a frame."""
+        return () if self.stamp is None else (Path(self.name),)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files, or of the arrays of a frame."""
+        if self.stamp is not None:
+            return sum(look[2] for look in self.stamp)
+        return 8 * sum(math.prod(entry.shape) for entry in self.table.fields)
+
+    @property
+    def part(self) -> RowRange:
+        """The rows of the file that count."""
+        return getattr(self.table, "part", ALL_ROWS)
 
     @property
     def channels(self) -> frozenset[str]:
@@ -431,7 +510,8 @@ class FileSource:
         try:
             for batch in self.table.batches(self.plan.wanted_fields, rows):
                 t = _times_in_seconds(_sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
-                yield Samples(t, *(self._read_channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
+                channels = [self._read_channel(batch, name) for name in ("q", *CHANNELS)]
+                yield Samples(t, *channels, done=getattr(batch, "done", np.nan))  # type: ignore[arg-type]
         except LogError:
             self.check_unchanged()
             raise
@@ -563,7 +643,7 @@ IN_CURRENT = Message(
 
 
 def read_log(
-    path: str | PathLike[str],
+    path: LogLike,
     robot: Robot,
     *,
     columns: Mapping[str, str | Sequence[str] | None] | None = None,
@@ -574,15 +654,21 @@ def read_log(
     sign: str | Sequence[str] | None = None,
     zero: Mapping[str, float | str] | None = None,
     order: OrderLike | None = None,
+    header: str | Sequence[str] | None = None,
+    rows: tuple[int | None, int | None] | None = None,
 ) -> Log:
-    """Open a log: CSV (also .gz), Parquet, NPZ, MAT, HDF5, a rosbag2 or an MCAP file.
+    """Open a log: CSV (also .gz), Parquet, NPZ, MAT, HDF5, a rosbag2 or an MCAP file, a frame or arrays by name.
 
     Columns are matched by their names; `columns` overrides that, with keys t, q, v, a, tau, reaction (a column, an
     array or a list in the order of the joints; None leaves a channel out), or q1, tau3, v.elbow for single ones.
+    Columns may be numbers, counted from 1, or ranges of them such as "2:8", the last one included. `header` names all
+    columns of a table without a header, or in place of it: "t,q*7,_*3,tau*7" (`_` skips a column). `rows` takes the
+    rows from the first to the last, counted from 1 and both included; None leaves an end open.
     `units` tells other units than SI per channel, as one unit or one per joint. `gear` (a ratio, n ratios or the
     matrix G with motor positions = G @ joint positions) and `gain` (Nm per A) bring a motor-side log to the joints:
     units first, then gain, then gear. `topic` picks a bag's JointState. Nothing but the beginning is read here;
-    the samples stay in the file until they are asked for.
+    the samples stay in the file until they are asked for. `path` may also be a frame of polars or pandas, a mapping of
+    names to arrays, or an array with a `header`; their arrays are used as they are, without a copy where possible.
 
     Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
     all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
@@ -591,14 +677,23 @@ def read_log(
     gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
     given = {key: value for key, value in locals().items() if key not in NOT_GIVEN and value is not None}
-    file = Path(fspath(path))
-    name = str(file)
-    stamp = file_stamp(file)
-    table = open_table(file, topic)
+    name = str(Path(fspath(path))) if isinstance(path, str | PathLike) else IN_MEMORY
+    layout = Layout(
+        () if header is None else parse_header(name, header, robot), frozenset(mapped_numbers(columns)),
+        read_rows(name, rows),
+    )  # fmt: skip
+    stamp = file_stamp(Path(name)) if isinstance(path, str | PathLike) else None
+    table = _open_frame_table(path, topic, layout) if stamp is None else open_table(Path(name), topic, layout)
     transmission = read_transmission(name, gear, gain, robot.n)
     motor_side = transmission.gear is not None
     asked = check_units(name, units, robot, motor_side)
     plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
+    for used in plan.wanted_fields:
+        if used.name in getattr(table, "twice", ()):
+            raise LogError(
+                name, "column_name_twice", "the header names the column '{name}' twice", "number the columns with "
+                "{columns}, counted from 1", name=used.name, columns=Option("columns", {"q": "2:7"}),
+            )  # fmt: skip
     if gain is not None and "tau" not in plan.channels:
         raise LogError(
             name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",
@@ -612,6 +707,19 @@ def read_log(
     wiring = read_wiring(name, plan, robot, sign, zero, order)
     source = FileSource(table, plan, scale, transmission, wiring, stamp, given)
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
+
+
+IN_MEMORY = "frame"
+"""What messages call a log that is no file."""
+
+
+def _open_frame_table(source: object, topic: str | None, layout: Layout) -> Table:
+    """Open a frame or arrays."""
+    from dynid.logs.readers.parquet import open_frame
+
+    if topic is not None:
+        raise LogError(IN_MEMORY, "topic_not_applicable", "{topic} is for bags only", topic=Option("topic"))
+    return layout.rows_of(layout.named(open_frame(IN_MEMORY, source)))
 
 
 def _si_factors(

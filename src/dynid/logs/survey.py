@@ -88,8 +88,8 @@ def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[Message, ...
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
         raise LogError(
             log.name, "positions_look_like_degrees", "joint {joint} moves over {span:.4g} rad, which looks like "
-            "degrees", "say {units} if it is, and the same for v", joint=robot.joint_names[j], span=float(span[j]),
-            units=Option("units", {"q": "deg"}),
+            "degrees or like positions of the motor", "say {units} (and the same for v) or {gear}",
+            joint=robot.joint_names[j], span=float(span[j]), units=Option("units", {"q": "deg"}), gear=Option("gear"),
         )  # fmt: skip
     if certain and 2 * beyond.sum() > judged.sum():
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
@@ -217,6 +217,14 @@ class Survey:
     scales: Mapping[str, ChannelScale] = field(default_factory=dict)
     joints: tuple[int, ...] = ()
     frozen_times: Array = field(default_factory=lambda: np.zeros((0, 2)))
+
+    @property
+    def speed(self) -> Array:
+        """Usual velocity (n,): the root of the mean square of differences over a tenth of a second, per second."""
+        t, q = self.samples.t, self.samples.q
+        step = min(max(1, round(0.1 * self.rate)), max(len(q) - 1, 0))
+        moved = (q[step:] - q[: len(q) - step]) / np.maximum(t[step:] - t[: len(t) - step], 1e-9)[:, None]
+        return np.asarray(np.sqrt((moved**2).mean(axis=0)))
 
     def standing_joints(self, scale: Array) -> NDArray[np.bool_]:
         """Joints (n,) that stand still in the whole log, as far as it was seen to its end.

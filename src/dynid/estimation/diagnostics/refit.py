@@ -16,7 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import STOP, FrictionShapes
+from dynid.dynamics.friction import STOP, FrictionShapes, stop_width
 from dynid.dynamics.scene import Stage
 from dynid.dynamics.torque import Torque
 from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard
@@ -37,6 +37,10 @@ LEAST_SAMPLES, SAMPLES_PER_COLUMN = 60, 3
 
 MOST_KEPT = 30_000
 """Samples whose rows are kept, of all readings together."""
+
+FINE_STOPS = ("stop3e-4", "stop1e-3", "stop3e-3", "stop1e-2", "stop3e-2")
+TURNING = (0.05, 0.2)
+"""Shares of the typical velocity below which dry friction turns."""
 
 VELOCITY_OFF = 0.03
 """Difference between recorded velocities and slopes of the positions (relative, rms) that is looked into."""
@@ -90,9 +94,10 @@ class Reading:
 class KeptSamples:
     """Filtered samples of the logs: q, v, a (N, n), tau (N, channels), friction (channels, N, columns), log (N,).
 
-    joints: of the channels. odd (columns,): friction that turns its sign with the velocity. recorded: all times and
-    torques of rows that follow one another, for torques at instants between. slopes: velocities and accelerations of
-    the positions, where other velocities were recorded.
+    joints: of the channels. odd (columns,): friction that turns its sign with the velocity; stops: names of its columns
+    from the third on. recorded: all times, torques and positions of rows that follow one another, for torques at
+    instants between and friction with memory. slopes: velocities and accelerations of the positions, where other
+    velocities were recorded.
     """
 
     equation: Equation
@@ -104,9 +109,10 @@ class KeptSamples:
     tau: Array
     friction: Array
     odd: NDArray[np.bool_]
+    stops: tuple[str, ...]
     log: Indices
     piece: Indices
-    recorded: tuple[tuple[Array, Array], ...]
+    recorded: tuple[tuple[Array, Array, Array], ...]
     slopes: tuple[Array, Array] | None
 
     def __len__(self) -> int:
@@ -119,10 +125,47 @@ class KeptSamples:
         if delay == 0.0:
             return self.tau
         tau = self.tau.copy()
-        for k, (t, values) in enumerate(self.recorded):
+        for k, (t, values, _) in enumerate(self.recorded):
             inside = self.piece == k
             tau[inside] = CubicSpline(t, values)(np.clip(self.t[inside] + delay, t[0], t[-1]))
         return tau
+
+    def with_free_timing(self) -> KeptSamples:
+        """The samples with friction that may also come earlier or later: what then speaks for a delay is the rest.
+
+        Its memory is given more widths, and a column for its turning.
+        """
+        stops = tuple(
+            name for _, name in sorted({stop_width(name): name for name in (*self.stops, *FINE_STOPS)}.items())
+        )
+        first, found = 2 + len(self.stops), []
+        for c, j in enumerate(self.joints):
+            slow = np.array(TURNING) * self.v[:, j].std() + 1e-12
+            turning = self.a[:, [j]] / slow / np.cosh(np.clip(self.v[:, [j]] / slow, -50.0, 50.0)) ** 2
+            own = self.friction[c]
+            found.append(np.hstack([own[:, :2], self._stops_along(j, 1.0, stops), own[:, first:], turning]))
+        odd = np.append(np.ones(found[0].shape[1] - len(TURNING)), np.zeros(len(TURNING))).astype(np.bool_)
+        odd[1] = False
+        return replace(self, friction=np.array(found), odd=odd, stops=stops)
+
+    def scaled_friction(self, channel: int, factor: float) -> Array:
+        """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones.
+
+        Its memory is a matter of distance; all else changes at most in size.
+        """
+        own = self.friction[channel].copy()
+        own[:, 2 : 2 + len(self.stops)] = self._stops_along(self.joints[channel], factor, self.stops)
+        return np.asarray(own)
+
+    def _stops_along(self, joint: int, factor: float, names: tuple[str, ...]) -> Array:
+        """Values (N, stops) of stop operators along the positions of a joint, times a factor."""
+        shapes = FrictionShapes(names, self.equation.shapes.scale[[joint]])
+        found = np.empty((len(self), len(names)))
+        for k, (t, _, q) in enumerate(self.recorded):
+            inside, path = self.piece == k, np.ascontiguousarray(factor * q[:, [joint]])
+            along = _smoothed(shapes.stops_along(path, shapes.initial_stops(path, len(path))))[:, :, 0]
+            found[inside] = along[np.searchsorted(t, self.t[inside])]
+        return found
 
     def thinned(self, count: int) -> KeptSamples:
         """About `count` of the samples, spread over all."""
@@ -150,13 +193,14 @@ class KeptSamples:
         log = np.array([rows.log for rows in pieces])[piece]
         tau = np.column_stack([channel.row(wide)[:, -1] for channel in channels])
         recorded = tuple(
-            (rows.t, np.column_stack([channel.row(rows.wide)[:, -1] for channel in channels])) for rows in pieces
+            (rows.t, np.column_stack([channel.row(rows.wide)[:, -1] for channel in channels]), rows.q)
+            for rows in pieces
         )
         slopes = _slopes_of_positions(pieces)
         slopes = None if slopes is None else (slopes[0][places], slopes[1][places])
-        friction, odd = _friction_columns(equation, pieces, places)
+        friction, odd, stops = _friction_columns(equation, pieces, places)
         joints = tuple(channel.joint for channel in channels)
-        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, log, piece, recorded, slopes)
+        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, stops, log, piece, recorded, slopes)
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
@@ -170,18 +214,23 @@ def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
     return (v, a) if off.max() > VELOCITY_OFF else None
 
 
-def _friction_columns(equation: Equation, pieces: Sequence[Rows], places: Indices) -> tuple[Array, NDArray[np.bool_]]:
-    """Viscous friction, an offset and dry friction with its memory, (channels, N, columns), and which are odd.
+def _friction_columns(
+    equation: Equation, pieces: Sequence[Rows], places: Indices
+) -> tuple[Array, NDArray[np.bool_], tuple[str, ...]]:
+    """Viscous friction, an offset, dry friction with its memory, (channels, N, columns); which are odd; the stops.
 
     Dry friction is that of the rows; rows without stop operators get some along their positions.
     """
     v = np.concatenate([rows.v for rows in pieces])[places]
     wide = np.concatenate([rows.wide for rows in pieces])[places]
-    stops = [name for name in equation.friction if (m := STOP.fullmatch(name)) and float(m[1]) < WIDEST_STOP]
+    widths = {stop_width(name): name for name in equation.friction if STOP.fullmatch(name)}
+    stops = [name for width, name in sorted(widths.items()) if 0.0 < width < WIDEST_STOP]
     names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct else []
     along = None
     if not stops or not names:
-        shapes = FrictionShapes(("stop1e-3", "stop1e-2"), equation.shapes.scale)
+        names = [name for name in names if name not in stops]
+        stops = ["stop1e-3", "stop1e-2"]
+        shapes = FrictionShapes(tuple(stops), equation.shapes.scale)
         along = np.concatenate(
             [_smoothed(shapes.stops_along(x.q, shapes.initial_stops(x.q, len(x.q)))) for x in pieces]
         )
@@ -194,7 +243,7 @@ def _friction_columns(equation: Equation, pieces: Sequence[Rows], places: Indice
         found.append(np.column_stack(own))
     odd = np.ones(found[0].shape[1], dtype=np.bool_)
     odd[1] = False
-    return np.array(found), odd
+    return np.array(found), odd, tuple(stops)
 
 
 def _smoothed(x: Array) -> Array:
@@ -299,6 +348,7 @@ class Refit:
         self._equations: dict[tuple[object, ...], NormalEquations] = {}
         self._standard: dict[tuple[object, ...], tuple[Array, Array, Indices]] = {}
         self._torques: dict[float, tuple[Array, Array, Array]] = {}
+        self._friction: dict[tuple[int, float], Array] = {}
         self._fits: dict[tuple[Reading, bool], tuple[Array, float]] = {}
         self._held_out: dict[Reading, Array] = {}
 
@@ -334,7 +384,7 @@ class Refit:
             limits = self._standard_limits
         loads = reading.loads and [(samples.log == log)[:, None] for log in reading.loads]
         if loads:  # what the last links' own parameters change, as far as base columns show it
-            changes = rigid @ self._load_columns
+            changes = rigid @ (self._load_columns if reading.gravity is None else self._standard_load_columns)
             rigid = np.concatenate([rigid, *(changes * inside for inside in loads)], axis=2)
             limits = np.pad(limits, ((0, 0), (0, rigid.shape[2] - limits.shape[1])))
         more = [(joints, x) for joints, x in ((reading.rotors, motion.a), (reading.springs, motion.q)) if joints]
@@ -346,7 +396,7 @@ class Refit:
         for c, j in enumerate(samples.joints):
             source = reading.q_order[j]
             if source in samples.joints:
-                rows[c, :, :count] = samples.friction[samples.joints.index(source)]
+                rows[c, :, :count] = self._friction_of(samples.joints.index(source), abs(reading.q_factor[j]))
             if reading.q_factor[j] < 0.0:
                 rows[c, :, :count] *= np.where(samples.odd, -1.0, 1.0)
             for k, (joints, values) in enumerate(more, start=count):
@@ -356,6 +406,16 @@ class Refit:
             phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
             rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
         return NormalEquations(rows, self.torques(reading.delay)[0], limits, positive)
+
+    def _friction_of(self, channel: int, factor: float) -> Array:
+        """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones."""
+        if factor == 1.0:
+            return np.asarray(self.samples.friction[channel])
+        if (channel, factor) not in self._friction:
+            if len(self._friction) > MOST_KEPT:
+                self._friction.clear()
+            self._friction[channel, factor] = self.samples.scaled_friction(channel, factor)
+        return self._friction[channel, factor]
 
     def _rigid_columns(self, reading: Reading, motion: Motion) -> Array:
         """Rigid columns (channels, N, columns), zero where a channel has none."""
@@ -391,18 +451,28 @@ class Refit:
         return still, per_gravity[..., places], places
 
     @cached_property
-    def _load_columns(self) -> Array:
-        """Matrix (rigid columns, r): base parameters that a payload on the links that carry no other changes."""
+    def _last_columns(self) -> list[int]:
+        """Numbers of the standard columns of links that carry no other."""
         equation = self.samples.equation
         links, last = equation.robot.links, set(equation.robot.active_links)
         for k in equation.robot.active_links:  # all before it, through links that are fixed to it
             while (k := links[k].parent) >= 0:
                 last.discard(k)
         names = {links[k].name for k in last}
-        own = [k for k, column in enumerate(equation.base.question.columns) if column.name.link in names]
-        U, s, _ = np.linalg.svd(equation.base.regrouping.matrix[:, own], full_matrices=False)
+        return [k for k, column in enumerate(equation.base.question.columns) if column.name.link in names]
+
+    @cached_property
+    def _load_columns(self) -> Array:
+        """Matrix (rigid columns, r): base parameters that a payload on the links that carry no other changes."""
+        equation = self.samples.equation
+        U, s, _ = np.linalg.svd(equation.base.regrouping.matrix[:, self._last_columns], full_matrices=False)
         basis = U[:, s > 1e-9 * max(float(s.max(initial=0.0)), 1e-300)]
         return np.pad(basis, ((0, equation.rigid_count - len(basis)), (0, 0)))
+
+    @cached_property
+    def _standard_load_columns(self) -> Array:
+        """The same among the standard columns."""
+        return np.eye(len(self._free_columns))[:, np.isin(self._free_columns, self._last_columns)]
 
     @cached_property
     def _rigid_limits(self) -> Array:
@@ -446,6 +516,12 @@ class Refit:
             left = task.squares_left(task.fit(task.weights(None), limited=limited))
             self._fits[reading, limited] = left, float(np.sqrt(left / task.spread).mean())
         return self._fits[reading, limited]
+
+    def likeliest_error(self, reading: Reading) -> float:
+        """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
+        task = ReadingTask(self, reading)
+        left = task.squares_left(task.fit(task.weights(self._fit(reading, False)[0]), limited=False))
+        return float(np.exp(0.5 * np.log(np.maximum(left / task.spread, 1e-12)).mean()))
 
     def held_out_errors(self, reading: Reading) -> Array:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
