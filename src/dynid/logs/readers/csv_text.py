@@ -192,7 +192,7 @@ def read_header(
     texts = _repeated_texts(columns, whole)
     shown = [[cells[k].decode("utf-8", "replace") for cells in whole] for k in range(len(columns))]
     likely = [sum(read_clock(word) is not None for word in words) for words in shown]
-    clocks = frozenset(k for k, count in enumerate(likely) if count and 2 * count >= len(whole))
+    clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole))
     quoted = b'"' in sample
     return TextHeader(
         tuple(columns), delimiter, used, comma, quoted, stamps, tuple(notes), units, texts, twice & {*columns},
