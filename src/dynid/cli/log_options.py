@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from dynid.cli import terminal
 from dynid.errors import DynidError, LogError
+from dynid.logs.joined import FilePart, TimedTable
 from dynid.logs.log import Log
 from dynid.logs.read import GearLike, OrderLike, read_log
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
+_SHIFT = re.compile(rf"(?P<name>.+)@(?P<shift>[+-]{_NUMBER})")
 _RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
 
 
@@ -62,12 +65,36 @@ def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(ranges)
 
 
-def path_of_log(word: str) -> Path:
-    """The file that a LOG names."""
-    return Path(split_log_range(word)[0])
+def split_recording(word: str) -> list[FilePart]:
+    """Split `a.csv@2:10+b.csv@+0.5` into the files of one recording; a file whose name holds + and exists is one."""
+    words = re.split(r"(?<!@)\+", word)
+    parts: list[FilePart] = []
+    while words:
+        tries = [_split_shift("+".join(words[:count])) for count in range(len(words), 0, -1)]
+        count, found = next(
+            ((len(words) - k, x) for k, x in enumerate(tries) if Path(x.source).exists()), (1, tries[-1])
+        )
+        parts.append(found)
+        words = words[count:]
+    return parts
 
 
-def cut_log(log: Log, text: str) -> Log:
+def _split_shift(word: str) -> FilePart:
+    """A file with its ranges and its shift of time, which comes last: `b.csv@2:10@-0.5`."""
+    shift = None if Path(word).exists() else _SHIFT.fullmatch(word)
+    name, ranges = split_log_range(shift["name"] if shift else word)
+    return FilePart(name, float(shift["shift"]) if shift else 0.0, ranges, cut_log)
+
+
+def paths_of_logs(words: Iterable[str]) -> list[Path]:
+    """The files that LOGs name."""
+    return [Path(part.source) for word in words for part in split_recording(word)]
+
+
+Part = TypeVar("Part", Log, TimedTable)
+
+
+def cut_log(log: Part, text: str) -> Part:
     """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
     match = _RANGE.fullmatch(text)
     if match is None:
@@ -81,7 +108,7 @@ def cut_log(log: Log, text: str) -> Log:
     return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
 
 
-def _parse_instant(log: Log, text: str, word: str | None, length: float) -> float | None:
+def _parse_instant(log: Log | TimedTable, text: str, word: str | None, length: float) -> float | None:
     if word is None:
         return None
     value = float(word.rstrip("%"))
@@ -140,18 +167,20 @@ class LogReader:
         )  # fmt: skip
 
     def read_log(self, word: str) -> Log:
-        """Open the log of FILE or FILE@RANGE."""
-        name, ranges = split_log_range(word)
+        """Open the log of FILE or FILE@RANGE, or the recording of FILE+FILE, each with its ranges."""
+        parts = split_recording(word)
+        joined = len(parts) > 1 or bool(parts[0].shift)
+        name, ranges = (word, ()) if joined else (parts[0].source, parts[0].ranges)
         if name not in self.opened:
-            if not Path(name).exists() and "@" in name:
+            if not joined and not Path(name).exists() and "@" in name:
                 tail = name.rpartition("@")[2]
                 raise LogError(
                     name, "file_not_found", "there is no such file, and '{tail}' is no range",
                     "write FILE@2.5:20 or FILE@:65%", tail=tail,
                 )  # fmt: skip
             self.opened[name] = read_log(
-                name, self.robot, columns=self.columns or None, units=self.units or None, gear=self.gear,
-                gain=self.gain, topic=self.topic, sign=self.sign, zero=self.zero, order=self.order,
+                parts if joined else name, self.robot, columns=self.columns or None, units=self.units or None,
+                gear=self.gear, gain=self.gain, topic=self.topic, sign=self.sign, zero=self.zero, order=self.order,
             )  # fmt: skip
         log = self.opened[name]
         for text in ranges:

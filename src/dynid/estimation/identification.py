@@ -68,14 +68,13 @@ def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = 
 
 
 def log_files(log: Log) -> list[Path]:
-    """The file that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
+    """The files that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
     source = getattr(log.source, "whole", log.source)
     if isinstance(source, ArraySource):
         return []
-    path = Path(source.name)
-    if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.is_file())
-    return [path] if path.is_file() else []
+    paths = getattr(source, "files", (Path(source.name),))
+    inside = {path: sorted(path.iterdir()) if path.is_dir() else [path] for path in paths}
+    return [file for files in inside.values() for file in files if file.is_file()]
 
 
 @cache

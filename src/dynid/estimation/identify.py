@@ -31,7 +31,7 @@ from dynid.robot.joint_column import JointColumn
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 
-Logs = Log | str | Path | Sequence[Log | str | Path]
+Logs = Log | str | Path | Sequence[Log | str | Path | Sequence[str | Path]]
 
 
 @accept_old_names

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,14 @@ _MAGIC = (
 FORMATS = "CSV (.csv .txt .tsv, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
 
 
+TopicLike = str | Sequence[str]
+
+
+def is_bag(path: Path) -> bool:
+    """Whether a log is a bag, by its name."""
+    return path.is_dir() or path.suffix.lower() in (".db3", ".mcap")
+
+
 def format_hint_from_content(path: Path) -> str:
     """Return '; its content looks like ...' where the first bytes of a file are those of a known format."""
     try:
@@ -66,8 +75,8 @@ def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
     }
 
 
-def open_table(path: Path, topic: str | None = None) -> Table:
-    """Open a log file for reading, after a look at its name only."""
+def open_table(path: Path, topic: TopicLike | None = None) -> tuple[Table, ...]:
+    """Open a log file for reading, after a look at its name only: one table, or one per topic of a bag."""
     from dynid.logs.readers.rosbag import open_bag
 
     name = str(path)
@@ -91,7 +100,7 @@ def open_table(path: Path, topic: str | None = None) -> Table:
             name, "file_unreadable", "cannot be opened: {reason}", reason=error.strerror or str(error),
         ) from error  # fmt: skip
     suffix = path.suffix.lower()
-    if is_folder or suffix in (".db3", ".mcap"):
+    if is_bag(path):
         return open_bag(path, topic)
     if topic is not None:
         raise LogError(
@@ -105,7 +114,7 @@ def open_table(path: Path, topic: str | None = None) -> Table:
             name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
             suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
         )  # fmt: skip
-    return openers[suffix](path)
+    return (openers[suffix](path),)
 
 
 # Motor-side logs: drive gains, gear ratios and couplings between motors and joints.
@@ -383,7 +392,7 @@ class FileSource:
 
     def check_unchanged(self) -> None:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
-        now = file_stamp(Path(self.name))
+        now = tuple(look for file in self.files for look in file_stamp(file))
         if now != self.stamp:
             if not now:
                 raise LogError(self.name, "file_gone", "cannot be opened: No such file or directory any more")
@@ -394,6 +403,11 @@ class FileSource:
     def name(self) -> str:
         """The file."""
         return self.table.name
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file, or those that are one recording."""
+        return tuple(map(Path, getattr(self.table, "files", (self.name,))))
 
     @property
     def channels(self) -> frozenset[str]:
@@ -430,7 +444,7 @@ class FileSource:
         self.check_unchanged()
         try:
             for batch in self.table.batches(self.plan.wanted_fields, rows):
-                t = _times_in_seconds(_sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
+                t = times_in_seconds(sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
                 yield Samples(t, *(self._read_channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
         except LogError:
             self.check_unchanged()
@@ -460,7 +474,7 @@ class FileSource:
         return motion + self.wiring.zero if name == "q" and self.wiring.zero.any() else motion
 
 
-def _sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
+def sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
     """Stamps of the samples; where seconds and nanoseconds are two columns, whole ns."""
     t = _column_at(batch, plan.t)
     if plan.nanoseconds is None:
@@ -497,7 +511,7 @@ def _finite_or_nan(values: Array) -> Array:
     return values
 
 
-def _times_in_seconds(stamps: Numbers, factor: float, first: int | float | None) -> Array:
+def times_in_seconds(stamps: Numbers, factor: float, first: int | float | None) -> Array:
     """Return stamps in s; integers are taken from the first one before they become floating."""
     if first is not None:
         stamps = (_signed_integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)) - first
@@ -524,7 +538,7 @@ def find_time_unit(
     batch = next((batch for batch in table.batches(plan.wanted_fields, PROBE) if len(_column_at(batch, plan.t))), None)
     if batch is None:
         raise LogError(table.name, "no_samples", "there are no samples in it")
-    first = _first_valid_stamp(_sample_stamps(batch, plan))
+    first = _first_valid_stamp(sample_stamps(batch, plan))
     if plan.nanoseconds is not None:
         return "ns", first, ()
     size = abs(float(first))
@@ -563,14 +577,14 @@ IN_CURRENT = Message(
 
 
 def read_log(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Sequence[Any],
     robot: Robot,
     *,
     columns: Mapping[str, str | Sequence[str] | None] | None = None,
     units: Mapping[str, UnitsLike] | None = None,
     gear: GearLike | None = None,
     gain: float | Sequence[float] | Array | None = None,
-    topic: str | None = None,
+    topic: TopicLike | None = None,
     sign: str | Sequence[str] | None = None,
     zero: Mapping[str, float | str] | None = None,
     order: OrderLike | None = None,
@@ -581,8 +595,10 @@ def read_log(
     array or a list in the order of the joints; None leaves a channel out), or q1, tau3, v.elbow for single ones.
     `units` tells other units than SI per channel, as one unit or one per joint. `gear` (a ratio, n ratios or the
     matrix G with motor positions = G @ joint positions) and `gain` (Nm per A) bring a motor-side log to the joints:
-    units first, then gain, then gear. `topic` picks a bag's JointState. Nothing but the beginning is read here;
-    the samples stay in the file until they are asked for.
+    units first, then gain, then gear. `topic` picks topics of a bag, several as a list or "/a+/b". Nothing but the
+    beginning is read here; the samples stay in the file until they are asked for.
+
+    A list of files is one recording, such as positions and torques apart: they are joined on time (see `joined`).
 
     Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
     all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
@@ -591,19 +607,36 @@ def read_log(
     gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
     given = {key: value for key, value in locals().items() if key not in NOT_GIVEN and value is not None}
-    file = Path(fspath(path))
-    name = str(file)
-    stamp = file_stamp(file)
-    table = open_table(file, topic)
+    from dynid.logs.joined import JoinedTable, file_parts, join_tables
+
+    parts = file_parts(path)
+    files = [Path(fspath(part.source)) for part in parts]
+    name = "+".join(map(str, files))
+    stamp = tuple(look for file in files for look in file_stamp(file))
+    bags = [is_bag(file) for file in files]
+    opened = [
+        (table, part)
+        for file, part, of_bag in zip(files, parts, bags, strict=True)
+        for table in open_table(file, topic if of_bag or not any(bags) else None)
+    ]
     transmission = read_transmission(name, gear, gain, robot.n)
     motor_side = transmission.gear is not None
     asked = check_units(name, units, robot, motor_side)
-    plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
+    in_time, mapping = asked["t"][0] if "t" in asked else None, cast("Mapping[str, object] | None", columns)
+    table = opened[0][0]
+    if len(opened) > 1 or parts[0].suffix:
+        table, mapping = join_tables(opened, robot, columns, in_time, motor_side)
+        name = table.name
+    plan = match_columns(name, table.fields, robot, mapping, motor_side=motor_side)
     if gain is not None and "tau" not in plan.channels:
         raise LogError(
             name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",
         )  # fmt: skip
-    unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
+    if isinstance(table, JoinedTable):
+        table = table.at_times_of(plan)
+        unit, first, time_notes = "s", None, tuple[Message, ...]()
+    else:
+        unit, first, time_notes = find_time_unit(table, plan, in_time)
     factors, unit_notes = _si_factors(name, plan, asked)
     scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first, frozenset(asked))
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]

@@ -299,7 +299,8 @@ def _refuse_same_logs(loaded: Logs, unloaded: Logs) -> None:
     def log_identities(logs: Logs) -> set[object]:
         """Files' paths, and objects of logs in memory."""
         several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
-        return {id(log) if isinstance(log, Log) else Path(log).absolute() for log in several}
+        files = [part for log in several for part in ([log] if isinstance(log, Log | str | Path) else log)]
+        return {id(file) if isinstance(file, Log) else Path(file).absolute() for file in files}
 
     if log_identities(loaded) & log_identities(unloaded):
         raise IdentificationError(

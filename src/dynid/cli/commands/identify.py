@@ -153,7 +153,7 @@ def identify(
         terminal.refuse_unused_options(
             {"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate"
         )
-    files = [log_options.path_of_log(word) for word in (*logs, *(validate or ()))]
+    files = log_options.paths_of_logs((*logs, *(validate or ())))
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
     report_output.check_report_path(report, (out, json), inputs)

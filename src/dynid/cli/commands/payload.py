@@ -187,7 +187,7 @@ def _check_input_and_output_files(
     from dynid.cli import log_options, terminal
 
     words = [*loaded, *unloaded]
-    inputs = [Path(robot), *(log_options.path_of_log(word) for word in words), *([Path(gear)] if gear else [])]
+    inputs = [Path(robot), *log_options.paths_of_logs(words), *([Path(gear)] if gear else [])]
     terminal.check_output_path("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:
