@@ -68,6 +68,11 @@ def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
 def split_recording(word: str) -> list[FilePart]:
     """Split `a.csv@2:10+b.csv@+0.5` into the files of one recording; a file whose name holds + and exists is one."""
     words = re.split(r"(?<!@)\+", word)
+    if not all(words) and not Path(word).exists():
+        raise DynidError(
+            "invalid_recording", "'{word}': a + stands between the files of one recording", "write A.csv+B.csv",
+            word=word,
+        )  # fmt: skip
     parts: list[FilePart] = []
     while words:
         tries = [_split_shift("+".join(words[:count])) for count in range(len(words), 0, -1)]
@@ -172,10 +177,11 @@ class LogReader:
         joined = len(parts) > 1 or bool(parts[0].shift)
         name, ranges = (word, ()) if joined else (parts[0].source, parts[0].ranges)
         if name not in self.opened:
-            if not joined and not Path(name).exists() and "@" in name:
-                tail = name.rpartition("@")[2]
+            unknown = next((part.source for part in parts if "@" in part.source and not Path(part.source).exists()), "")
+            if unknown:
+                tail = unknown.rpartition("@")[2]
                 raise LogError(
-                    name, "file_not_found", "there is no such file, and '{tail}' is no range",
+                    unknown, "file_not_found", "there is no such file, and '{tail}' is no range",
                     "write FILE@2.5:20 or FILE@:65%", tail=tail,
                 )  # fmt: skip
             self.opened[name] = read_log(

@@ -6,8 +6,8 @@ or as fast by a cubic between the neighbouring samples, a faster one by its mean
 the joined rate cannot carry does not fold into it. Nothing is made up over gaps: a row that has no samples of a table
 around it is left out and counted. All is read in chunks, each table once per pass.
 
-With h the period of a table that is interpolated and T the joined one, evenly spaced, the errors are at most
-3/128 h^4 max|x''''| and, of means, (T^4 3/640 + h^2/12 x'' of the table's own polygon); see `_interpolate`, `_average`.
+With h the period of a table, T the joined one, both even, and x(k) the k-th derivative of a channel, interpolation is
+off by at most 0.0161 h^3 max|x(3)| + 3/128 h^4 max|x(4)|, a mean by 3/640 T^4 max|x(4)| + h^2/12 max|x(2)|.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class TimedTable:
     """A table with its time: `origin` is the instant, in s, from which its own times count.
 
     plan: of the time alone; factor: of its unit; first: stamp to count from; step: the period, in s; start, stop: part
-    of it that counts, in its own times; given: what follows the name of the file.
+    of it that counts, in its own times; given: what the user said of the file.
     """
 
     table: Table
@@ -108,7 +108,7 @@ class TimedTable:
     step: float = np.inf
     start: float = -np.inf
     stop: float = np.inf
-    suffix: str = ""
+    given: FilePart = field(default_factory=lambda: FilePart(None))
 
     @staticmethod
     def of(table: Table, part: FilePart, robot: Robot, columns: Mapping[str, object], unit: str | None) -> TimedTable:
@@ -117,7 +117,7 @@ class TimedTable:
         unit, first, notes = find_time_unit(table, plan, unit)
         factor = si_factor(table.name, "t", unit, plan.t.field)
         origin = Fraction(0 if first is None else first) * Fraction(str(factor)) + Fraction(part.shift)
-        found = TimedTable(table, replace(plan, notes=(*plan.notes, *notes)), factor, first, origin, suffix=part.suffix)
+        found = TimedTable(table, replace(plan, notes=(*plan.notes, *notes)), factor, first, origin, given=part)
         found = replace(found, step=_period(found))
         for text in part.ranges:
             assert part.cut is not None
@@ -286,28 +286,34 @@ def _bring_to(t: Array, known: Array, x: Array, gap: float, period: float) -> tu
         np.clip(np.searchsorted(known, edge, "right") - 1, 0, len(known) - 2) for edge in (t - reach, t + reach)
     )
     gaps = np.append(0, np.cumsum(np.diff(known) > gap))
-    good = (t - reach >= known[0]) & (t + reach <= known[-1]) & (gaps[high + 1] == gaps[low])
+    little = 1e-3 * gap / PERIODS  # equal stamps may differ by their rounding
+    good = (t - reach >= known[0] - little) & (t + reach <= known[-1] + little) & (gaps[high + 1] == gaps[low])
     return (_average(t, known, x, period) if period else _interpolate(t, known, x, gap)), good
 
 
 def _interpolate(t: Array, known: Array, x: Array, gap: float) -> Array:
-    """Cubic between neighbours with slopes by the samples around each; straight beside a gap.
+    """Cubic between neighbours with slopes by the samples around each; parabola beside a gap or an end.
 
-    Exact for polynomials of degree 2 at even steps h, else off by at most 3/128 h^4 max|x''''|, where a straight line
-    is off by h^2/8 max|x''|. A sample at the very time is taken as it is.
+    At even steps h exact for polynomials of degree 2, else off by at most 0.0161 h^3 max|x(3)| + 3/128 h^4 max|x(4)|,
+    beside a gap by 0.065 h^3 max|x(3)|; a straight line is off by h^2/8 max|x(2)|. A sample at the very time stays as
+    it is. Slopes over two steps, not those of the cubic through four samples: they bear stamps that nearly coincide.
     """
     k = np.clip(np.searchsorted(known, t, "right") - 1, 0, len(known) - 2)
     h = np.maximum(known[k + 1] - known[k], 1e-300)
     s = np.clip((t - known[k]) / h, 0.0, 1.0)[:, None]
     before, after = np.maximum(k - 1, 0), np.minimum(k + 2, len(known) - 1)
     rise = x[k + 1] - x[k]
-    slopes = []
+    slopes, known_slopes = [], []
     for first, last, far in ((before, k + 1, known[k] - known[before]), (k, after, known[after] - known[k + 1])):
-        central = (x[last] - x[first]) * (h / np.maximum(known[last] - known[first], 1e-300))[:, None]
-        slopes.append(np.where((far <= gap)[:, None] & np.isfinite(central), central, rise))
-    cubic = x[k] + s * (
-        slopes[0] + s * (3.0 * rise - 2.0 * slopes[0] - slopes[1] + s * (slopes[0] + slopes[1] - 2.0 * rise))
+        slopes.append((x[last] - x[first]) * (h / np.maximum(known[last] - known[first], 1e-300))[:, None])
+        usable = (0.0 < far) & (far <= gap)
+        known_slopes.append(usable[:, None] & np.isfinite(slopes[-1]))
+    (left, right), (has_left, has_right) = slopes, known_slopes
+    left, right = (
+        np.where(has_left, left, np.where(has_right, 2.0 * rise - right, rise)),
+        np.where(has_right, right, np.where(has_left, 2.0 * rise - left, rise)),
     )
+    cubic = x[k] + s * (left + s * (3.0 * rise - 2.0 * left - right + s * (left + right - 2.0 * rise)))
     return np.where(s == 0.0, x[k], np.where(s == 1.0, x[k + 1], cubic))
 
 
@@ -354,7 +360,7 @@ class JoinedTable:
     @property
     def name(self) -> str:
         """The files, as the command line names them together."""
-        words = [part.table.name + part.suffix for part in self.tables]
+        words = [part.table.name + part.given.suffix for part in self.tables]
         return "+".join(dict.fromkeys(words))
 
     @property
@@ -438,7 +444,8 @@ class JoinedTable:
             absent = follower.absent
             if absent.count:
                 begin = base.span[0] if absent.stretches else 0.0
-                listed = ", ".join(f"{a - begin:.4g} s to {b - begin:.4g} s" for a, b in absent.stretches)
+                spans = [(f"{a - begin:.4g} s", f"{b - begin:.4g} s") for a, b in absent.stretches]
+                listed = ", ".join(a if a == b else f"{a} to {b}" for a, b in spans)
                 self.left_out.append(Message(
                     "joined_rows_left_out", "{rows} of {total} rows of {base} are left out: {other} has no samples "
                     "around them, at {stretches}", rows=absent.count, total=total, base=self.label(base),
@@ -476,7 +483,7 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable) -> None:
     if any((t + offset >= begins[late]).any() for t in early.times()):
         return
     ranges = [f"{x[0]:.3f} s to {x[1]:.3f} s" for x in ([float(part.origin) + t for t in part.span] for part in both)]
-    shift = base.after(other) + base.span[0] - other.span[0]
+    shift = base.after(other) + base.span[0] - other.span[0] + other.given.shift
     word = f"{other.table.name}@{shift:+.6f}"
     raise LogError(
         name, "times_never_meet", "the times of {base} ({base_range}) and of {other} ({other_range}) never meet",
@@ -495,6 +502,11 @@ def _prefixes(tables: Sequence[Table]) -> list[str]:
     """What tells fields of the same name apart: a.q1 and b.q1."""
     stems = [getattr(table, "topic", None) or Path(table.name).stem for table in tables]
     return [x if stems.count(x) == 1 else f"{x}{1 + stems[:k].count(x)}" for k, x in enumerate(stems)]
+
+
+def _prefixed(prefix: str, name: str) -> str:
+    """The name of a field with that of its table before it."""
+    return f"{prefix}.{name.removeprefix('.')}"
 
 
 def join_tables(
@@ -531,10 +543,10 @@ def join_tables(
     fields, places, spellings = [Field(TIME, (_ROWS,), "s")], dict[str, tuple[int, Wanted]](), dict[str, str]()
     for k, (some, prefix) in enumerate(zip(listed, prefixes, strict=True)):
         for short, (one, wanted) in some.items():
-            joined = f"{prefix}.{short}" if short in clashes else short
+            joined = _prefixed(prefix, short) if short in clashes else short
             fields.append(replace(one, name=joined))
             places[joined] = (k, wanted)
-            spellings |= {f"{prefix}.{short}": joined, f"{prefix}.{wanted.name}": joined}
+            spellings |= {_prefixed(prefix, short): joined, _prefixed(prefix, wanted.name): joined}
             spellings.setdefault(wanted.name, joined)
     notes = tuple(dict.fromkeys(x for part in parts for x in (*part.table.notes, *part.plan.notes)))
     table = JoinedTable(tuple(parts), tuple(fields), places, notes=notes)
@@ -594,7 +606,7 @@ def _refuse_two_of_a_channel(
                 alike = [name for name, x in both if x is not None and x.channel == meaning.channel]
                 if any(f"{meaning.channel}{j + 1}" in columns for j in range(robot.n)):
                     continue
-                value = [f"{prefixes[k]}.{name}" for name in alike]
+                value = [_prefixed(prefixes[k], name) for name in alike]
                 raise LogError(
                     log, "ambiguous_column", "{channel} is both in '{first}' and in '{second}' ({found:6})",
                     "say which with {columns}", channel=meaning.channel, first=prefixes[k], second=prefixes[other],
