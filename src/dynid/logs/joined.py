@@ -416,34 +416,35 @@ class JoinedTable:
                      if k != self.base and inner[k]]  # fmt: skip
         order = [self.base, *(k for k in range(len(self.tables)) if k != self.base and inner[k])]
         start = 0.0 if base.first is not None else float(base.origin)
-        total = given = 0
+        total, given, begin = 0, 0, 0.0
         for t, x in base.rows(inner[self.base], rows, unused):
+            begin = begin if total else float(t[0])
             total += len(t)
             found = [follower.values_at(t) for follower in followers]
             good = np.logical_and.reduce([np.ones(len(t), dtype=np.bool_), *(mask for _, mask in found)])
             blocks = dict(zip(order, [x, *(values for values, _ in found)], strict=True))
-            for begin in range(0, len(good), rows):
-                part = begin + np.flatnonzero(good[begin : begin + rows])
+            for first in range(0, len(good), rows):
+                part = first + np.flatnonzero(good[first : first + rows])
                 if len(part):
                     given += len(part)
                     batch = {TIME: t[part] + start}
                     for k, block in blocks.items():
                         batch |= _split_columns(block[part], mine[k], self.fields)
                     yield batch
-        self._report(base, followers, unused[0], total)
+        self._report(base, followers, unused[0], (total, begin))
         if not given:
             raise LogError(self.name, "no_joined_rows", *_NO_ROWS, base=self.label(base),
                            others=[self.label(one.table) for one in followers if one.absent.count])  # fmt: skip
 
-    def _report(self, base: TimedTable, followers: Iterable[_Follower], unused: int, total: int) -> None:
-        """Say what was left out."""
+    def _report(self, base: TimedTable, followers: Iterable[_Follower], unused: int, seen: tuple[int, float]) -> None:
+        """Say what was left out; seen: number of rows and time of the first one."""
+        total, begin = seen
         if unused:
             what = "{rows} rows of {base} have no usable time: left out"
             self.left_out.append(Message("joined_rows_without_time", what, rows=unused, base=self.label(base)))
         for follower in followers:
             absent = follower.absent
             if absent.count:
-                begin = base.span[0] if absent.stretches else 0.0
                 spans = [(f"{a - begin:.4g} s", f"{b - begin:.4g} s") for a, b in absent.stretches]
                 listed = ", ".join(a if a == b else f"{a} to {b}" for a, b in spans)
                 self.left_out.append(Message(
