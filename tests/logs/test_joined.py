@@ -143,6 +143,17 @@ def _text_with_stamps(stamps: Any, table: dict[str, Array], time: str) -> str:
     return "\n".join([f"{time},{header.partition(',')[2]}", *(f"{s},{x}" for s, x in zip(stamps, rest, strict=True))])
 
 
+def test_the_times_of_each_file_may_have_names_of_their_own(tmp_path: Path) -> None:
+    t = np.arange(0.0, 3.0, 0.004)
+    files = [
+        write(tmp_path / f"{name}.csv", columns(t, name, time=time)) for name, time in (("q", "clock"), ("tau", "Zeit"))
+    ]
+    log = read_log(files, ROBOT, columns={"t": ["clock", "Zeit"]})
+    assert_array_equal(torque(log), truth(t)["tau"])
+    both = [write(tmp_path / f"{name}.csv", columns(t, name, time="clock")) for name in ("q", "tau")]
+    assert_array_equal(torque(read_log(both, ROBOT, columns={"t": "clock"})), truth(t)["tau"])
+
+
 def test_files_of_single_axes_are_told_by_their_names(tmp_path: Path) -> None:
     t = np.arange(0.0, 3.0, 0.004)
     exact = truth(t)
@@ -212,6 +223,23 @@ def test_rows_that_come_late_or_have_a_clock_of_their_own_do_no_harm(tmp_path: P
     assert_array_equal(log.t, np.setdiff1d(right.t, t[[3, 500]]))
     assert np.abs(torque(log) - truth(log.t)["tau"]).max() < 0.01
     assert sum(note.facts.get("rows", 0) for note in log.left_out if note.code == "joined_rows_without_time") == 2
+
+
+def test_rounded_clocks_are_spread_before_files_are_joined(tmp_path: Path) -> None:
+    t, own = np.arange(0.0, 4.0, 0.002), np.arange(0.0, 4.0, 0.004)
+    q, tau = columns(t, "q"), columns(own, "tau")
+    q["t"] = np.floor(q["t"] / 0.01 + 1e-6) * 0.01
+    files = [write(tmp_path / "q.csv", q), write(tmp_path / "tau.csv", tau)]
+    pieces = [list(read_log(files, ROBOT).chunks(rows)) for rows in (3, 100_000)]
+    for some in pieces:
+        found, tau_found = (np.concatenate([getattr(piece, name) for piece in some]) for name in ("t", "tau"))
+        assert_allclose(found[:-5], t[: len(found) - 5], atol=1e-9)
+        assert_allclose(found[-5:], t[len(found) - 5 : len(found)], atol=1e-4)  # there is no stamp after these
+        assert len(found) > len(t) - 4
+        assert np.abs(tau_found - truth(found)["tau"]).max() < 0.001
+    twice = {name: np.repeat(x, 2) for name, x in tau.items()}  # every row written twice
+    log = read_log([files[0], write(tmp_path / "twice.csv", twice)], ROBOT)
+    assert np.abs(torque(log) - truth(log.t)["tau"]).max() < 0.001
 
 
 def test_missing_values_of_a_file_stay_missing(tmp_path: Path) -> None:

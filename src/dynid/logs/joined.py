@@ -12,6 +12,7 @@ off by at most 0.0161 h^3 max|x(3)| + 3/128 h^4 max|x(4)|, a mean by 3/640 T^4 m
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -167,8 +168,18 @@ class TimedTable:
     def rows(self, wanted: tuple[Wanted, ...], rows: int, unused: list[int]) -> Iterator[tuple[Array, Array]]:
         """Yield its own times and the wanted fields side by side, in the order of the file.
 
-        Rows whose times are missing or stray are left out and counted in `unused`. Raises where the clock was set back.
+        Rows that repeat the one before, or whose times are missing or stray, are left out and counted in `unused`;
+        equal stamps of a rounded clock are spread up to the next one. Raises where the clock was set back.
         """
+        for t, x in _spread_equal_times(self._rows_of_recording(wanted, rows, unused), self.step, unused):
+            inside = (t >= self.start) & (t < self.stop)
+            if inside.any():
+                yield t[inside], x[inside]
+
+    def _rows_of_recording(
+        self, wanted: tuple[Wanted, ...], rows: int, unused: list[int]
+    ) -> Iterator[tuple[Array, Array]]:
+        """Rows whose times belong to the recording, as they are."""
         stray, last = StrayTimes(self.step), -np.inf
         t, x = np.zeros(0), np.zeros((0, 0))
         both = tuple(dict.fromkeys((*self.plan.wanted_fields, *wanted)))
@@ -198,23 +209,51 @@ class TimedTable:
                     "its rows cannot be joined with those of another file", "cut the file there, and join the parts "
                     "apart", before=float(before), after=float(ready[back[0]]),
                 )  # fmt: skip
-            last = ready[-1] if len(ready) else last
-            inside = (ready >= self.start) & (ready < self.stop)
-            if inside.any():
-                yield ready[inside], values[inside]
+            if len(ready):
+                last = ready[-1]
+                yield ready, values
+
+
+def _spread_equal_times(
+    pieces: Iterable[tuple[Array, Array]], step: float, unused: list[int]
+) -> Iterator[tuple[Array, Array]]:
+    """Yield rows with stamps that differ; step: the usual time between rows. Those of the last stamp wait."""
+    t, x = np.zeros(0), np.zeros((0, 0))
+    for more, block in itertools.chain(pieces, [(np.array([np.inf]), None)]):
+        if block is None:
+            t, x = np.append(t, more), np.concatenate([x, np.zeros((1, x.shape[1]))])
+        else:
+            t, x = np.append(t, more), np.concatenate([x, block]) if len(t) else block
+        stop = len(t) - int(np.argmax(np.append(t[::-1] != t[-1], True)))
+        following, ready, values = t[-1], t[:stop], x[:stop]
+        t, x = t[stop:], x[stop:]
+        if not len(ready):
+            continue
+        if (np.diff(ready) == 0.0).any():
+            again = np.append(False, (np.diff(ready) == 0.0) & (values[1:] == values[:-1]).all(axis=1))
+            unused[0] += int(again.sum())
+            ready, values = ready[~again], values[~again]
+            starts = np.flatnonzero(np.diff(ready, prepend=np.nan) != 0.0)
+            counts = np.diff(starts, append=len(ready))
+            apart = np.diff(ready[starts], append=following) / counts
+            apart = np.where(np.isinf(apart), step, np.clip(apart, 0.0, 1.5 * step))
+            ready = ready + (np.arange(len(ready)) - np.repeat(starts, counts)) * np.repeat(apart, counts)
+        yield ready, values
 
 
 def _period(table: TimedTable) -> float:
     """Usual time between samples, by the first ones: the median step, or the mean of all but the longest 1 %."""
     t = next(table.times(), np.zeros(0))
     steps = np.sort(np.abs(np.diff(t)))
-    steps = steps[: max(1, int(0.99 * len(steps)))]
     if not len(steps) or steps[-1] == 0.0:
         raise LogError(
             table.name, "time_constant", "it has no two times that differ, so that it cannot be joined with others",
             "name the column of time with {columns}", columns=Option("columns", {"t": "NAME"}),
         )  # fmt: skip
-    return float(max(np.median(steps[steps > 0.0]), steps.mean()))
+    usual, shared = np.median(steps[steps > 0.0]), np.mean(steps == 0.0)
+    if shared > 0.1:  # a rounded clock
+        return float(usual * (1.0 - shared))
+    return float(max(usual, steps[: max(1, int(0.99 * len(steps)))].mean()))
 
 
 @dataclass(slots=True)
@@ -522,20 +561,21 @@ def join_tables(
     columns = dict(columns or {})
     tables = [table for table, _ in opened]
     prefixes = _prefixes(tables)
-    given = columns.pop("t", None)
-    parts = []
+    given = columns.pop("t", ())
+    times = list(given) if isinstance(given, list | tuple) else [given]
+    parts, used = [], set[object]()
     for (table, part), prefix in zip(opened, prefixes, strict=True):
-        own = {str(one.name) for one in table.fields}
-        name = given.removeprefix(f"{prefix}.") if isinstance(given, str) and given not in own else given
-        mine = {} if given is None or (isinstance(name, str) and name.partition("[")[0] not in own) else {"t": name}
-        parts.append(TimedTable.of(table, part, robot, mine, unit))
+        own = {one.name for one in table.fields}
+        mine = [
+            (x, y) for x in times for y in (x, str(x).removeprefix(f"{prefix}.")) if str(y).partition("[")[0] in own
+        ]
+        used |= {x for x, _ in mine}
+        parts.append(TimedTable.of(table, part, robot, {"t": mine[0][1]} if mine else {}, unit))
     name = JoinedTable(tuple(parts), (), {}).name
-    if given is not None and not any((isinstance(given, str) and given in (
-        part.plan.t.field, f"{prefix}.{part.plan.t.field}")) or not isinstance(given, str)
-        for part, prefix in zip(parts, prefixes, strict=True)):  # fmt: skip
+    if unknown := [x for x in times if x not in used]:
         raise LogError(
             name, "unknown_column", "{option} names '{column}', which is in none of the files",
-            option=Wording("columns", "--column"), column=given,
+            option=Wording("columns", "--column"), column=unknown[0],
         )  # fmt: skip
     listed = [_own_fields(part) for part in parts]
     clashes = {x for k, some in enumerate(listed) for x in some for other in listed[k + 1 :] if x in other} | {TIME}
