@@ -40,7 +40,7 @@ FrictionPerLogOption = Annotated[bool, typer.Option(help="every log has its own 
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
 UnitsOption = Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")]
 GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
-TopicOption = Annotated[str | None, typer.Option(help="of the joint states in a bag")]
+TopicOption = Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")]
 
 
 def payload(

@@ -187,7 +187,7 @@ def report(
     units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
-    topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
