@@ -43,6 +43,9 @@ FASTER = 1.5
 PROBE = 2048
 """Rows that tell the period of a table."""
 
+HELD = 65_536
+"""Samples of a faster table among rows that are joined at once, about."""
+
 STRETCHES = 3
 """Stretches of time without samples that are named."""
 
@@ -75,7 +78,12 @@ class FilePart:
     @property
     def suffix(self) -> str:
         """What is written after the name of the file."""
-        return "".join(f"@{text}" for text in self.ranges) + (f"@{self.shift:+.9g}" if self.shift else "")
+        return "".join(f"@{text}" for text in self.ranges) + (f"@{_shift_text(self.shift)}" if self.shift else "")
+
+
+def _shift_text(shift: float) -> str:
+    """A shift of time to the microsecond, never with an exponent: days of seconds keep their fractions."""
+    return f"{shift:+.6f}".rstrip("0").removesuffix(".")
 
 
 def file_parts(source: object) -> list[FilePart]:
@@ -286,8 +294,8 @@ class _Follower:
     """A table on its way to the times of another: only the samples around the rows at hand are kept."""
 
     def __init__(self, table: TimedTable, wanted: tuple[Wanted, ...], base: TimedTable, rows: int) -> None:
-        self.table, self.absent, self._unused = table, _Absent(), [0]
-        self._stream = table.rows(wanted, rows, self._unused)
+        self.table, self.absent, self.unused = table, _Absent(), [0]
+        self._stream = table.rows(wanted, rows, self.unused)
         self._later = table.after(base)  # its own times on the clock of the base
         self._period = base.step if table.step * FASTER < base.step else 0.0
         self._back = max(1.0, 100.0 * base.step) + 1.5 * self._period + PERIODS * table.step
@@ -305,14 +313,20 @@ class _Follower:
             if (np.diff(self._t) < 0.0).any():
                 order = np.argsort(self._t, kind="stable")
                 self._t, self._x = self._t[order], self._x[order]
+            self._forget_before(float(t.min()))
         if len(self._t) < 2:
             values, good = np.full((len(t), self._x.shape[1]), np.nan), np.zeros(len(t), dtype=np.bool_)
         else:
             values, good = _bring_to(t, self._t, self._x, PERIODS * self.table.step, self._period)
         self.absent.add(t, good)
-        keep = max(int(np.searchsorted(self._t, float(t[-1]) - self._back)) - 1, 0)
-        self._t, self._x = self._t[keep:], self._x[keep:]
+        self._forget_before(float(t[-1]))
         return values, good
+
+    def _forget_before(self, instant: float) -> None:
+        """Let samples go that no row after an instant needs, however late it comes."""
+        keep = int(np.searchsorted(self._t, instant - self._back)) - LATE
+        if keep > 0:
+            self._t, self._x = self._t[keep:], self._x[keep:]
 
 
 def _bring_to(t: Array, known: Array, x: Array, gap: float, period: float) -> tuple[Array, NDArray[np.bool_]]:
@@ -416,7 +430,8 @@ class JoinedTable:
         others = [self.tables[k] for k in sorted(used - {base})]
         main = self.tables[base]
         for other in others:
-            _check_times_meet(self.name, main, other)
+            channels = [c for c, some in plan.channels.items() if self.tables[self.places[some[0].field][0]] is other]
+            _check_times_meet(self.name, main, other, channels)
         said = Message(
             "joined_on_times", "rows are at the times of {base}, which holds the positions ({rate:.4g} Hz)",
             base=chosen.label(main), rate=1.0 / main.step,
@@ -456,7 +471,7 @@ class JoinedTable:
         order = [self.base, *(k for k in range(len(self.tables)) if k != self.base and inner[k])]
         start = 0.0 if base.first is not None else float(base.origin)
         total, given, begin = 0, 0, 0.0
-        for t, x in base.rows(inner[self.base], rows, unused):
+        for t, x in _short_pieces(base.rows(inner[self.base], rows, unused), base, [one.table for one in followers]):
             begin = begin if total else float(t[0])
             total += len(t)
             found = [follower.values_at(t) for follower in followers]
@@ -470,17 +485,20 @@ class JoinedTable:
                     for k, block in blocks.items():
                         batch |= _split_columns(block[part], mine[k], self.fields)
                     yield batch
-        self._report(base, followers, unused[0], (total, begin))
+        self._report(base, followers, unused, (total, begin))
         if not given:
             raise LogError(self.name, "no_joined_rows", *_NO_ROWS, base=self.label(base),
                            others=[self.label(one.table) for one in followers if one.absent.count])  # fmt: skip
 
-    def _report(self, base: TimedTable, followers: Iterable[_Follower], unused: int, seen: tuple[int, float]) -> None:
+    def _report(
+        self, base: TimedTable, followers: Sequence[_Follower], unused: list[int], seen: tuple[int, float]
+    ) -> None:
         """Say what was left out; seen: number of rows and time of the first one."""
         total, begin = seen
-        if unused:
-            what = "{rows} rows of {base} have no usable time: left out"
-            self.left_out.append(Message("joined_rows_without_time", what, rows=unused, base=self.label(base)))
+        for table, (count,) in ((base, unused), *((one.table, one.unused) for one in followers)):
+            if count:
+                what = "{rows} rows of {file} repeat others or have no usable time: left out"
+                self.left_out.append(Message("joined_rows_without_time", what, rows=count, file=self.label(table)))
         for follower in followers:
             absent = follower.absent
             if absent.count:
@@ -513,7 +531,20 @@ def _split_columns(block: Array, wanted: Sequence[Wanted], fields: Sequence[Fiel
     return found
 
 
-def _check_times_meet(name: str, base: TimedTable, other: TimedTable) -> None:
+def _short_pieces(
+    pieces: Iterable[tuple[Array, Array]], base: TimedTable, others: Sequence[TimedTable]
+) -> Iterator[tuple[Array, Array]]:
+    """Cut rows where they have gaps, and so that few samples of faster tables lie among them: these stay in memory."""
+    size = max(256, int(HELD * min([1.0, *(other.step / base.step for other in others)])))
+    for t, x in pieces:
+        breaks = np.flatnonzero(np.abs(np.diff(t)) > max(1.0, 100.0 * base.step)) + 1
+        for first, last in itertools.pairwise(sorted({0, *breaks.tolist(), len(t)})):
+            for start in range(first, last, size):
+                part = slice(start, min(start + size, last))
+                yield t[part], x[part]
+
+
+def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: Sequence[str]) -> None:
     """Raise where two tables have no time in common; as little of them is read as tells it."""
     both = (base, other)
     begins = [next((float(t.min()) for t in part.times() if len(t)), np.inf) + part.after(base) for part in both]
@@ -524,11 +555,16 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable) -> None:
         return
     ranges = [f"{x[0]:.3f} s to {x[1]:.3f} s" for x in ([float(part.origin) + t for t in part.span] for part in both)]
     shift = base.after(other) + base.span[0] - other.span[0] + other.given.shift
-    word = f"{other.table.name}@{shift:+.6f}"
+    text = _shift_text(shift)
+    remedy = "if both began at the same instant, give {shifted}"
+    if base.name == other.name:  # topics of a bag
+        remedy = "leave {channels} out with {columns}"
+    labels = _labels([base.table, other.table])
     raise LogError(
         name, "times_never_meet", "the times of {base} ({base_range}) and of {other} ({other_range}) never meet",
-        "if both began at the same instant, give {shifted}", base=base.name, base_range=ranges[0], other=other.name,
-        other_range=ranges[1], shifted=Wording(f"FilePart({other.table.name!r}, shift={shift:+.6f})", f"'{word}'"),
+        remedy, base=labels[0], base_range=ranges[0], other=labels[1], other_range=ranges[1], channels=list(channels),
+        shifted=Wording(f"FilePart({other.name!r}, shift={text})", f"'{other.name}@{text}'"),
+        columns=Option("columns", dict.fromkeys(channels)),
     )  # fmt: skip
 
 
