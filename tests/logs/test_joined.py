@@ -322,6 +322,8 @@ BACK = np.concatenate([T, T])
         ("file_twice", "a+a", {"a": columns(T, "q")}),
         ("file_not_found", "a+b", {"a": columns(T, "q")}),
         ("file_not_found", "a+b@5", {"a": columns(T, "q"), "b": columns(T, "tau")}),
+        ("file_not_found", "a+b@+5%", {"a": columns(T, "q"), "b": columns(T, "tau")}),
+        ("file_not_found", "a@+5", {"a": columns(T, "q", "tau")}),
         ("invalid_recording", "a+", {"a": columns(T, "q")}),
         ("ambiguous_column", "a+b", {"a": columns(T, "q", "tau"), "b": columns(T, "tau")}),
         ("missing_positions", "a+b", {"a": columns(T, "v"), "b": columns(T, "tau")}),

@@ -19,7 +19,7 @@ from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
-_SHIFT = re.compile(rf"(?P<name>.+)@(?P<shift>[+-]{_NUMBER})")
+_SHIFT = re.compile(r"(?P<name>.+)@(?P<shift>[+-](?:\d+\.?\d*|\.\d+))")
 _RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
 
 
@@ -81,7 +81,7 @@ def split_recording(word: str) -> list[FilePart]:
         )
         parts.append(found)
         words = words[count:]
-    return parts
+    return parts if len(parts) > 1 or not parts[0].shift else [FilePart(word)]  # alone, a file has nothing to meet
 
 
 def _split_shift(word: str) -> FilePart:
@@ -174,7 +174,7 @@ class LogReader:
     def read_log(self, word: str) -> Log:
         """Open the log of FILE or FILE@RANGE, or the recording of FILE+FILE, each with its ranges."""
         parts = split_recording(word)
-        joined = len(parts) > 1 or bool(parts[0].shift)
+        joined = len(parts) > 1
         name, ranges = (word, ()) if joined else (parts[0].source, parts[0].ranges)
         if name not in self.opened:
             unknown = next((part.source for part in parts if "@" in part.source and not Path(part.source).exists()), "")

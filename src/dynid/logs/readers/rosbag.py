@@ -374,7 +374,13 @@ def _pick_topics(log: str, connections: list[Any], topic: TopicLike | None) -> l
     kinds = {one.topic: one.msgtype for one in connections}
     full = {one.topic for one in connections if one.msgcount}
     listed = [f"{name} ({kind})" for name, kind in kinds.items()]
-    asked = [] if topic is None else topic.split("+") if isinstance(topic, str) else list(topic)
+    asked = [] if topic is None else topic.split("+") if isinstance(topic, str) else topic
+    if topic is not None and not (asked and isinstance(asked, list | tuple) and all(isinstance(x, str) for x in asked)):
+        raise LogError(
+            log, "topic_malformed", "{topic} must be the name of a topic or a list of some, got {value!r}",
+            topic=Option("topic"), value=str(topic)[:60],
+        )  # fmt: skip
+    asked = list(asked)
     for name in asked:
         if name not in kinds:
             raise LogError(
