@@ -515,8 +515,9 @@ class JoinedTable:
 
 
 _NO_ROWS = (
-    "no row of {base} has samples of {others} around it", "see that their clocks agree, or shift one: FILE@+SECONDS",
-)  # fmt: skip
+    "no row of {base} has samples of {others} around it",
+    "see that their clocks agree, and that none has large gaps",
+)
 
 
 def _split_columns(block: Array, wanted: Sequence[Wanted], fields: Sequence[Field]) -> dict[str, Array]:
@@ -563,7 +564,7 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: 
     raise LogError(
         name, "times_never_meet", "the times of {base} ({base_range}) and of {other} ({other_range}) never meet",
         remedy, base=labels[0], base_range=ranges[0], other=labels[1], other_range=ranges[1], channels=list(channels),
-        shifted=Wording(f"FilePart({other.name!r}, shift={text})", f"'{other.name}@{text}'"),
+        shifted=Wording(f"dynid.logs.joined.FilePart({other.name!r}, shift={text})", f"'{other.name}@{text}'"),
         columns=Option("columns", dict.fromkeys(channels)),
     )  # fmt: skip
 

@@ -213,6 +213,14 @@ def _flatten(message: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield where, np.array(value, dtype=np.float64)
 
 
+def _value_at(message: Any, path: str) -> Any:
+    """The value at a path; of lists of messages, a list over them."""
+    value = message
+    for name in path[1:].split("."):
+        value = [getattr(one, name) for one in value] if isinstance(value, list) else getattr(value, name)
+    return value
+
+
 class _FieldBlock:
     """Messages on their way into columns and arrays by the paths of their fields; widths: 0 for a number."""
 
@@ -222,12 +230,9 @@ class _FieldBlock:
 
     def add(self, message: Any) -> bool:
         """Add a message; an array of another length than at first is missing."""
-        found = dict(_flatten(message))
         for name, width in self._widths.items():
-            value = found.get(name, np.nan)
-            self._rows[name].append(
-                value if np.shape(value) == ((width,) if width else ()) else np.full(width or (), np.nan)
-            )
+            value, shape = _value_at(message, name), (width,) if width else ()
+            self._rows[name].append(value if np.shape(value) == shape else np.full(shape, np.nan))
         return True
 
     def take(self) -> dict[str, Numbers]:
