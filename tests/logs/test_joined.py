@@ -281,7 +281,46 @@ def test_never_meeting_times_name_the_shift_that_helps(tmp_path: Path) -> None:
 
 
 def reader(**options: Any) -> log_options.LogReader:
-    return log_options.LogReader.of(ROBOT, options.get("column", ()), (), None, None, options.get("topic"))
+    more = {key: options[key] for key in ("header", "rows") if key in options}
+    return log_options.LogReader.of(ROBOT, options.get("column", ()), (), None, None, options.get("topic"), **more)
+
+
+def test_files_without_headers_and_rows_of_files_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    t = np.arange(0.0, 3.0, 0.004)
+    for name in ("q", "tau"):
+        np.savetxt(f"{name}.csv", np.column_stack([t, truth(t)[name]]), delimiter=",", fmt="%.17g")
+    log = reader(header="t,q*2+t,tau*2").read_log("q.csv+tau.csv")
+    assert_array_equal(log.q, truth(t)["q"])
+    assert_array_equal(torque(log), truth(t)["tau"])
+    part = reader(header="t,q*2+t,tau*2").read_log("q.csv@#101:500+tau.csv@#:400")
+    assert_array_equal(part.t, t[100:400])
+    assert_array_equal(torque(part), truth(t)["tau"][100:400])
+    both = reader(header="t,q*2+t,tau*2", rows="101:").read_log("q.csv+tau.csv")
+    assert_array_equal(both.t, t[100:])
+    for code, options in (
+        ("header_count_mismatch", {"header": "t,q*2+t,tau*2+t"}),
+        ("numbers_not_applicable", {"column": ["q=2:3"]}),
+    ):
+        with pytest.raises(LogError) as refused:
+            reader(**options).read_log("q.csv+tau.csv")
+        assert refused.value.code == code
+
+
+def test_frames_and_arrays_are_joined(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    t = np.arange(0.0, 3.0, 0.004)
+    state, drive = columns(t, "q"), {"t": t, "tau": truth(t)["tau"]}
+    file = write(tmp_path / "tau.csv", columns(t, "tau"))
+    for parts in ([state, drive], [pl.DataFrame(state), drive], [state, file], [pl.DataFrame(state), FilePart(file)]):
+        log = read_log(parts, ROBOT)
+        assert_array_equal(log.q, truth(t)["q"])
+        assert_array_equal(torque(log), truth(t)["tau"])
+    later = {**drive, "t": t + 50.0}
+    with pytest.raises(LogError) as refused:
+        read_log([state, later], ROBOT)
+    assert refused.value.code == "times_never_meet"
+    assert_allclose(torque(read_log([state, FilePart(later, shift=-50.0)], ROBOT)), truth(t)["tau"], rtol=1e-9)
 
 
 def test_the_command_line_joins_cuts_and_shifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
 from dynid.estimation.regression.rows import LEAD
-from dynid.logs.log import ArraySource, Log
+from dynid.logs.log import Log
 from dynid.messages import Message, Option
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
@@ -70,11 +70,10 @@ def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = 
 def log_files(log: Log) -> list[Path]:
     """The files that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
     source = getattr(log.source, "whole", log.source)
-    if isinstance(source, ArraySource):
-        return []
-    paths = getattr(source, "files", (Path(source.name),))
-    inside = {path: sorted(path.iterdir()) if path.is_dir() else [path] for path in paths}
-    return [file for files in inside.values() for file in files if file.is_file()]
+    found: list[Path] = []
+    for path in getattr(source, "paths", ()):
+        found += sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    return [path for path in found if path.is_file()]
 
 
 @cache

@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import folder_of
+from dynid.logs.column_mapping import folder_of, mapped_numbers
 from dynid.logs.column_names import ColumnNameReader, si_factor
 from dynid.logs.columns import ColumnPlan, match_time
 from dynid.logs.read import find_time_unit, sample_stamps, times_in_seconds
-from dynid.logs.readers.table import Batch, Field, Table, Wanted
+from dynid.logs.readers.table import Batch, Field, Part, Table, Wanted
 from dynid.logs.stray_times import LATE, StrayTimes, are_usable_times, times_of_recording
 from dynid.messages import Message, Option, Wording
 from dynid.robot.robot import Robot
@@ -64,7 +64,9 @@ class FilePart:
     shift : float
         Added to its times, in s.
     ranges : tuple of str
-        Parts of it as the command line writes them.
+        Times of it that count, as the command line writes them.
+    rows : (first, last)
+        Rows of it that count, counted from 1 and both included.
     cut : callable
         Applies one of `ranges` to the opened table.
 
@@ -73,17 +75,28 @@ class FilePart:
     source: Any
     shift: float = 0.0
     ranges: tuple[str, ...] = ()
+    rows: tuple[int | None, int | None] | None = None
     cut: Callable[[TimedTable, str], TimedTable] | None = None
 
     @property
     def suffix(self) -> str:
         """What is written after the name of the file."""
-        return "".join(f"@{text}" for text in self.ranges) + (f"@{_shift_text(self.shift)}" if self.shift else "")
+        rows = [] if self.rows is None else ["#" + ":".join("" if end is None else str(end) for end in self.rows)]
+        shift = [_shift_text(self.shift)] if self.shift else []
+        return "".join(f"@{text}" for text in (*rows, *self.ranges, *shift))
 
 
 def _shift_text(shift: float) -> str:
     """A shift of time to the microsecond, never with an exponent: days of seconds keep their fractions."""
     return f"{shift:+.6f}".rstrip("0").removesuffix(".")
+
+
+@dataclass(slots=True)
+class Seen:
+    """What reading a table has seen: rows left out, and the share of the file that was read."""
+
+    unused: int = 0
+    done: float = np.nan
 
 
 def file_parts(source: object) -> list[FilePart]:
@@ -173,20 +186,18 @@ class TimedTable:
             )  # fmt: skip
         return replace(self, start=begin, stop=finish)
 
-    def rows(self, wanted: tuple[Wanted, ...], rows: int, unused: list[int]) -> Iterator[tuple[Array, Array]]:
+    def rows(self, wanted: tuple[Wanted, ...], rows: int, seen: Seen) -> Iterator[tuple[Array, Array]]:
         """Yield its own times and the wanted fields side by side, in the order of the file.
 
-        Rows that repeat the one before, or whose times are missing or stray, are left out and counted in `unused`;
+        Rows that repeat the one before, or whose times are missing or stray, are left out and counted in `seen`;
         equal stamps of a rounded clock are spread up to the next one. Raises where the clock was set back.
         """
-        for t, x in _spread_equal_times(self._rows_of_recording(wanted, rows, unused), self.step, unused):
+        for t, x in _spread_equal_times(self._rows_of_recording(wanted, rows, seen), self.step, seen):
             inside = (t >= self.start) & (t < self.stop)
             if inside.any():
                 yield t[inside], x[inside]
 
-    def _rows_of_recording(
-        self, wanted: tuple[Wanted, ...], rows: int, unused: list[int]
-    ) -> Iterator[tuple[Array, Array]]:
+    def _rows_of_recording(self, wanted: tuple[Wanted, ...], rows: int, seen: Seen) -> Iterator[tuple[Array, Array]]:
         """Rows whose times belong to the recording, as they are."""
         stray, last = StrayTimes(self.step), -np.inf
         t, x = np.zeros(0), np.zeros((0, 0))
@@ -200,13 +211,13 @@ class TimedTable:
                 more = self._stamps(batch)
                 columns = [np.asarray(batch[one.name], dtype=np.float64).reshape(len(more), -1) for one in wanted]
                 usable = are_usable_times(more)
-                unused[0] += int((~usable).sum())
+                seen.unused, seen.done = seen.unused + int((~usable).sum()), getattr(batch, "done", np.nan)
                 block = np.concatenate([np.zeros((len(more), 0)), *columns], axis=1)[usable]
                 t, x = np.append(t, more[usable]), np.concatenate([x, block]) if len(t) else block
                 if len(t) <= 2 * LATE:
                     continue
             good = stray.find_belonging(t, final=final)
-            unused[0] += int((~good).sum())
+            seen.unused += int((~good).sum())
             ready, values = t[: len(good)][good], x[: len(good)][good]
             t, x = t[len(good) :], x[len(good) :]
             back = np.flatnonzero(np.diff(ready, prepend=last) < -max(1.0, 100.0 * self.step))
@@ -223,7 +234,7 @@ class TimedTable:
 
 
 def _spread_equal_times(
-    pieces: Iterable[tuple[Array, Array]], step: float, unused: list[int]
+    pieces: Iterable[tuple[Array, Array]], step: float, seen: Seen
 ) -> Iterator[tuple[Array, Array]]:
     """Yield rows with stamps that differ; step: the usual time between rows. Those of the last stamp wait."""
     t, x = np.zeros(0), np.zeros((0, 0))
@@ -239,7 +250,7 @@ def _spread_equal_times(
             continue
         if (np.diff(ready) == 0.0).any():
             again = np.append(False, (np.diff(ready) == 0.0) & (values[1:] == values[:-1]).all(axis=1))
-            unused[0] += int(again.sum())
+            seen.unused += int(again.sum())
             ready, values = ready[~again], values[~again]
             starts = np.flatnonzero(np.diff(ready, prepend=np.nan) != 0.0)
             counts = np.diff(starts, append=len(ready))
@@ -294,8 +305,8 @@ class _Follower:
     """A table on its way to the times of another: only the samples around the rows at hand are kept."""
 
     def __init__(self, table: TimedTable, wanted: tuple[Wanted, ...], base: TimedTable, rows: int) -> None:
-        self.table, self.absent, self.unused = table, _Absent(), [0]
-        self._stream = table.rows(wanted, rows, self.unused)
+        self.table, self.absent, self.seen = table, _Absent(), Seen()
+        self._stream = table.rows(wanted, rows, self.seen)
         self._later = table.after(base)  # its own times on the clock of the base
         self._period = base.step if table.step * FASTER < base.step else 0.0
         self._back = max(1.0, 100.0 * base.step) + 1.5 * self._period + PERIODS * table.step
@@ -419,7 +430,8 @@ class JoinedTable:
     @property
     def files(self) -> tuple[str, ...]:
         """The files one by one."""
-        return tuple(dict.fromkeys(part.table.name for part in self.tables))
+        named = [part.table.name for part in self.tables if isinstance(part.given.source, str | PathLike)]
+        return tuple(dict.fromkeys(named))
 
     def at_times_of(self, plan: ColumnPlan) -> JoinedTable:
         """Choose the table that gives the times: that of the positions, of several the slowest; check that all meet."""
@@ -462,7 +474,7 @@ class JoinedTable:
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Read all tables side by side."""
         self.left_out.clear()
-        base, unused = self.tables[self.base], [0]
+        base, seen = self.tables[self.base], Seen()
         mine = {k: tuple(one for one in wanted if one.name != TIME and self.places[one.name][0] == k)
                 for k in range(len(self.tables))}  # fmt: skip
         inner = {k: tuple(self.places[one.name][1] for one in some) for k, some in mine.items()}
@@ -471,7 +483,7 @@ class JoinedTable:
         order = [self.base, *(k for k in range(len(self.tables)) if k != self.base and inner[k])]
         start = 0.0 if base.first is not None else float(base.origin)
         total, given, begin = 0, 0, 0.0
-        for t, x in _short_pieces(base.rows(inner[self.base], rows, unused), base, [one.table for one in followers]):
+        for t, x in _short_pieces(base.rows(inner[self.base], rows, seen), base, [one.table for one in followers]):
             begin = begin if total else float(t[0])
             total += len(t)
             found = [follower.values_at(t) for follower in followers]
@@ -484,21 +496,19 @@ class JoinedTable:
                     batch = {TIME: t[part] + start}
                     for k, block in blocks.items():
                         batch |= _split_columns(block[part], mine[k], self.fields)
-                    yield batch
-        self._report(base, followers, unused, (total, begin))
+                    yield Part(batch, seen.done)
+        self._report(base, followers, seen, (total, begin))
         if not given:
             raise LogError(self.name, "no_joined_rows", *_NO_ROWS, base=self.label(base),
                            others=[self.label(one.table) for one in followers if one.absent.count])  # fmt: skip
 
-    def _report(
-        self, base: TimedTable, followers: Sequence[_Follower], unused: list[int], seen: tuple[int, float]
-    ) -> None:
-        """Say what was left out; seen: number of rows and time of the first one."""
-        total, begin = seen
-        for table, (count,) in ((base, unused), *((one.table, one.unused) for one in followers)):
-            if count:
+    def _report(self, base: TimedTable, followers: Sequence[_Follower], seen: Seen, rows: tuple[int, float]) -> None:
+        """Say what was left out; rows: their number and the time of the first one."""
+        total, begin = rows
+        for table, of in ((base, seen), *((one.table, one.seen) for one in followers)):
+            if of.unused:
                 what = "{rows} rows of {file} repeat others or have no usable time: left out"
-                self.left_out.append(Message("joined_rows_without_time", what, rows=count, file=self.label(table)))
+                self.left_out.append(Message("joined_rows_without_time", what, rows=of.unused, file=self.label(table)))
         for follower in followers:
             absent = follower.absent
             if absent.count:
@@ -558,7 +568,7 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: 
     shift = base.after(other) + base.span[0] - other.span[0] + other.given.shift
     text = _shift_text(shift)
     remedy = "if both began at the same instant, give {shifted}"
-    if base.name == other.name:  # topics of a bag
+    if _topic(other.table) and base.name == other.name:
         remedy = "leave {channels} out with {columns}"
     labels = _labels([base.table, other.table])
     raise LogError(
@@ -571,13 +581,22 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: 
 
 def _labels(tables: Sequence[Table]) -> list[str]:
     """Short names of tables that differ: the topic of a bag, the stem of a file, or its whole name."""
-    short = [getattr(table, "topic", None) or Path(table.name).name for table in tables]
-    return [x if short.count(x) == 1 else f"{table.name} {x}" for x, table in zip(short, tables, strict=True)]
+    short = [_topic(table) or Path(table.name).name for table in tables]
+    same = [short[:k].count(x) + 1 for k, x in enumerate(short)]
+    long = [
+        f"{table.name} {x}" if x != table.name else f"{x} {k}" for x, table, k in zip(short, tables, same, strict=True)
+    ]
+    return [x if short.count(x) == 1 else y for x, y in zip(short, long, strict=True)]
+
+
+def _topic(table: Table) -> str | None:
+    """The topic of a bag that a table, or some rows of it, is."""
+    return getattr(getattr(table, "table", table), "topic", None)
 
 
 def _prefixes(tables: Sequence[Table]) -> list[str]:
     """What tells fields of the same name apart: a.q1 and b.q1."""
-    stems = [getattr(table, "topic", None) or Path(table.name).stem for table in tables]
+    stems = [_topic(table) or Path(table.name).stem for table in tables]
     return [x if stems.count(x) == 1 else f"{x}{1 + stems[:k].count(x)}" for k, x in enumerate(stems)]
 
 
@@ -597,6 +616,13 @@ def join_tables(
     """
     columns = dict(columns or {})
     tables = [table for table, _ in opened]
+    if numbers := list(mapped_numbers(columns)):
+        raise LogError(
+            "+".join(dict.fromkeys(table.name for table in tables)), "numbers_not_applicable", "{option}: {number} "
+            "counts the columns of one table, but the recording has several", "name the columns, or give {header}, "
+            "one for each table with a + between", option=Wording("columns", "--column"), number=numbers[0],
+            header=Option("header"),
+        )  # fmt: skip
     prefixes = _prefixes(tables)
     given = columns.pop("t", ())
     times = list(given) if isinstance(given, list | tuple) else [given]
@@ -661,6 +687,8 @@ def _own_fields(part: TimedTable) -> dict[str, tuple[Field, Wanted]]:
         else:
             fits = not one.shape or not shape or one.shape == (length,)
         problem = one.problem or ("" if fits else f"has shape {one.shape}, the time of its file {length} samples")
+        if one.name in getattr(part.table, "twice", ()):
+            problem = "is the name of two columns of its file"
         new = replace(one, shape=(_ROWS, width) if width else (), problem=problem)
         short = one.name.removeprefix(folder) or one.name
         found[one.name if short in found else short] = (new, Wanted(one.name, turned))

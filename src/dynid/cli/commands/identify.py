@@ -9,10 +9,12 @@ import typer
 
 from dynid.cli.options import (
     GravityOption,
+    HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
     RobotArgument,
+    RowsOption,
     SensorOption,
     SignOption,
     SnapOption,
@@ -108,6 +110,8 @@ def identify(
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -164,7 +168,9 @@ def identify(
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     wiring = {"sign": sign, "zero": zero, "order": order}
-    reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic, **wiring)
+    reader = log_options.LogReader.of(
+        loaded, column or [], units or [], gear, gain, topic, header=header, rows=rows, **wiring
+    )
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,

@@ -9,10 +9,12 @@ import typer
 
 from dynid.cli.options import (
     GravityOption,
+    HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
     RobotArgument,
+    RowsOption,
     SignOption,
     SnapOption,
     ZeroOption,
@@ -64,6 +66,8 @@ def payload(
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -89,6 +93,7 @@ def payload(
             "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log,
             "--no-friction-per-log": not friction_per_log, "--column": column, "--units": units, "--gear": gear,
             "--gain": gain, "--topic": topic, "--sign": sign, "--zero": zero, "--order": order,
+            "--header": header, "--rows": rows,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
         found = payload_between(
@@ -96,8 +101,9 @@ def payload(
         )
     else:
         reader = log_options.LogReader.of(
-            known, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order
-        )
+            known, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order,
+            header=header, rows=rows,
+        )  # fmt: skip
         with identification.show_progress(screen) as tell:
             found = identify_payload(
                 known, [reader.read_log(word) for word in loaded],
@@ -137,6 +143,8 @@ def gains(
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -159,8 +167,9 @@ def gains(
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
     reader = log_options.LogReader.of(
-        known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order
-    )
+        known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order,
+        header=header, rows=rows,
+    )  # fmt: skip
     with identification.show_progress(screen) as tell:
         found = identify_gains(
             known, [reader.read_log(word) for word in loaded], [reader.read_log(word) for word in unloaded], parameters,

@@ -7,7 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, OrderOption, SignOption, ZeroOption, complete_robot_name
+from dynid.cli.options import (
+    HeaderOption,
+    JsonOption,
+    LockOption,
+    OrderOption,
+    RowsOption,
+    SignOption,
+    ZeroOption,
+    complete_robot_name,
+)
 from dynid.errors import DynidError
 from dynid.messages import Message
 
@@ -191,6 +200,8 @@ def report(
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     json: JsonOption = None,
 ) -> None:
     """Write one HTML page on a result that works offline, or put several results side by side.
@@ -208,7 +219,7 @@ def report(
     if not words:
         reading = {
             "--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic, "--sign": sign,
-            "--zero": zero, "--order": order,
+            "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
     place = report_output.default_report_path(results) if out is None else out
@@ -225,8 +236,9 @@ def report(
     else:
         names = [found[0].robot.name]
         reader = log_options.LogReader.of(
-            found[0].robot, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order
-        )
+            found[0].robot, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order,
+            header=header, rows=rows,
+        )  # fmt: skip
         logs, others = ([reader.read_log(word) for word in some or ()] for some in (log, validate))
         with identification.show_progress(screen) as tell:
             page_warnings = write_report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +41,6 @@ def accumulate(
     *,
     block: float = BLOCK,
     most: int | None = None,
-    on_samples: Callable[[int], None] | None = None,
     outliers: OutlierModel | None = None,
 ) -> State:
     """Read all logs once into a state of the same equation; of each log at most about `most` samples.
@@ -54,14 +53,10 @@ def accumulate(
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate, notes=list(log.notes))
         collector.begin_log()
-        before = 0
         for rows in rows_of_log(
             equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers
         ):
             collector.add_rows(rows)
-            if on_samples is not None:
-                on_samples(found.samples - before)
-            before = found.samples
             if most is not None and found.samples >= most:
                 break
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
