@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from dynid.logs.stray_times import times_of_recording
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-
-if TYPE_CHECKING:
-    import polars as pl
 
 # Reading ahead: the next chunks are read by a thread while the last ones are worked on.
 
@@ -527,7 +524,7 @@ class Log:
     def __len__(self) -> int:
         return len(self._all_samples)
 
-    def frame(self) -> pl.DataFrame:
+    def frame(self) -> Any:
         """Return the samples as a polars frame, which `read_log` reads again.
 
         Returns

@@ -32,7 +32,14 @@ from dynid.report.elements import (
 )
 from dynid.report.page import ReportSubject, Section, StandardValues, render_page
 from dynid.report.replay import replay_logs
-from dynid.report.sections.answer import MARKS, DataSection, ReproduceSection, VerdictSection, WarningsSection
+from dynid.report.sections.answer import (
+    MARKS,
+    DataSection,
+    DiagnosisSection,
+    ReproduceSection,
+    VerdictSection,
+    WarningsSection,
+)
 from dynid.report.sections.fit import FrictionSection, PredictionSection, ResidualsSection
 from dynid.report.sections.parameters import (
     ConditionSection,
@@ -277,9 +284,9 @@ COMPARED_SECTIONS: tuple[Section[ComparedResults], ...] = (
 
 
 SECTIONS: tuple[Section[ReportSubject], ...] = (
-    VerdictSection(), PredictionSection(), ParametersSection(), PhysicalSection(), FrictionSection(), RobotSection(),
-    IdentifiableSection(), DataSection(), CorrelationSection(), ResidualsSection(), ConditionSection(),
-    WarningsSection(), ReproduceSection(),
+    VerdictSection(), DiagnosisSection(), PredictionSection(), ParametersSection(), PhysicalSection(),
+    FrictionSection(), RobotSection(), IdentifiableSection(), DataSection(), CorrelationSection(), ResidualsSection(),
+    ConditionSection(), WarningsSection(), ReproduceSection(),
 )  # fmt: skip
 
 SOURCES = {

@@ -156,6 +156,7 @@ def markers(
     unit: Annotated[str, typer.Option(help="of the markers' positions: m, cm or mm")] = "m",
     refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
+    lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
     """Find joint positions from markers on the links, seen in frame 0 by cameras.
@@ -168,7 +169,7 @@ def markers(
     from dynid.robot.load import load_robot
 
     log_options.check_outputs(out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot)])
-    loaded = load_robot(robot)
+    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
     read = recordings.read_markers(file, marker or [], unit)
     at = recordings.still_frames(read.t, still)

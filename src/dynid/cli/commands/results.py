@@ -253,6 +253,7 @@ def report(
         json,
         lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings},
     )
+    terminal.show_project_values(screen)
     for name, result in zip(names, found, strict=True):
         terminal.print_line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:

@@ -101,7 +101,7 @@ def _open_hdf5_file(path: Path) -> Iterator[Any]:
         import h5py  # type: ignore[import-untyped]
     except ImportError as error:
         raise LogError(
-            str(path), "needs_extra_package", "HDF5 files need h5py", "install it with: pip install \"dynid[hdf5]\"",
+            str(path), "needs_extra_package", "HDF5 files need h5py", "install it with: pip install h5py",
         ) from error  # fmt: skip
     try:
         with h5py.File(path, "r") as file:

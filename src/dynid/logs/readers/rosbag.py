@@ -286,7 +286,7 @@ def _open_bag_reader(path: Path) -> Iterator[Any]:
         from rosbags.rosbag2 import Reader
     except ImportError as error:
         raise LogError(
-            str(path), "needs_extra_package", "bags need rosbags", "install it with: pip install \"dynid[ros]\"",
+            str(path), "needs_extra_package", "bags need rosbags", "install it with: pip install rosbags",
         ) from error  # fmt: skip
     if any(mark in str(path) for mark in "?#%"):
         raise LogError(
