@@ -53,11 +53,11 @@ def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str
         raise DynidError("same_output_twice", "--out and --json both name {out}", "give them different names", out=out)
 
 
-def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
-    """Split `log.csv@2.5:20` into the file and its ranges; a name that exists is taken as it is."""
+def split_log_range(word: str, folder: Path = Path()) -> tuple[str, tuple[str, ...]]:
+    """Split `log.csv@2.5:20` into the file and its ranges; a name that exists in the folder is taken as it is."""
     name = word
     ranges: list[str] = []
-    while "@" in name and not Path(name).exists():
+    while "@" in name and not (folder / name).exists():
         rest, _, text = name.rpartition("@")
         text = text.strip()
         if not rest or text in ("", ":") or not (_ROWS if text.startswith("#") else _RANGE).fullmatch(text):
@@ -67,29 +67,29 @@ def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(ranges)
 
 
-def split_recording(word: str) -> list[FilePart]:
+def split_recording(word: str, folder: Path = Path()) -> list[FilePart]:
     """Split `a.csv@2:10+b.csv@+0.5` into the files of one recording; a file whose name holds + and exists is one."""
     words = re.split(r"(?<!@)\+", word)
-    if not all(words) and not Path(word).exists():
+    if not all(words) and not (folder / word).exists():
         raise DynidError(
             "invalid_recording", "'{word}': a + stands between the files of one recording", "write A.csv+B.csv",
             word=word,
         )  # fmt: skip
     parts: list[FilePart] = []
     while words:
-        tries = [_split_shift("+".join(words[:count])) for count in range(len(words), 0, -1)]
+        tries = [_split_shift("+".join(words[:count]), folder) for count in range(len(words), 0, -1)]
         count, found = next(
-            ((len(words) - k, x) for k, x in enumerate(tries) if Path(x.source).exists()), (1, tries[-1])
+            ((len(words) - k, x) for k, x in enumerate(tries) if (folder / x.source).exists()), (1, tries[-1])
         )
         parts.append(found)
         words = words[count:]
     return parts if len(parts) > 1 or not parts[0].shift else [FilePart(word)]  # alone, a file has nothing to meet
 
 
-def _split_shift(word: str) -> FilePart:
+def _split_shift(word: str, folder: Path) -> FilePart:
     """A file with its ranges and its shift of time, which comes last: `b.csv@2:10@-0.5`."""
-    shift = None if Path(word).exists() else _SHIFT.fullmatch(word)
-    name, ranges = split_log_range(shift["name"] if shift else word)
+    shift = None if (folder / word).exists() else _SHIFT.fullmatch(word)
+    name, ranges = split_log_range(shift["name"] if shift else word, folder)
     return FilePart(name, float(shift["shift"]) if shift else 0.0, ranges, cut=cut_log)
 
 
