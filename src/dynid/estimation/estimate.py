@@ -556,7 +556,7 @@ def estimate(
 Validation = tuple[tuple[State, str] | None, State | None]
 """Other logs with what to call them, and their torques where the model is about something else."""
 
-AS_GOOD = 1.02
+AS_GOOD = 1.05
 """Ratio of errors up to which a model with fewer parameters predicts as well."""
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.deprecated import accept_old_names
+from dynid.dynamics.friction import neighbours_at_rest
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
@@ -28,7 +29,7 @@ from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
 from dynid.estimation.regression.rows import LEAD
-from dynid.logs.log import ArraySource, Log
+from dynid.logs.log import Log
 from dynid.messages import Message, Option
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
@@ -69,14 +70,12 @@ def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = 
 
 
 def log_files(log: Log) -> list[Path]:
-    """The file that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
+    """The files that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
     source = getattr(log.source, "whole", log.source)
-    if isinstance(source, ArraySource):
-        return []
-    path = Path(source.name)
-    if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.is_file())
-    return [path] if path.is_file() else []
+    found: list[Path] = []
+    for path in getattr(source, "paths", ()):
+        found += sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    return [path for path in found if path.is_file()]
 
 
 @cache
@@ -400,14 +399,15 @@ class Identification:
         step = float(np.median(np.diff(motion.t))) if N > 1 else 1.0
         positions = equation.to_motor_side(motion.q)
         state = equation.shapes.initial_stops(positions, int(LEAD / step))
+        beside = 2 + (neighbours_at_rest(motion.t) if N > 1 else 0)
         average = self._log_averaging_matrix
         known = torque_covariance(self.covariance, self.systematic, self.log_growth)
         covariance = average @ known @ average.T if band else np.zeros((0, 0))
         for start in range(0, N, CHUNK):
-            first, stop = max(0, start - 2), min(N, start + CHUNK)  # two samples more on each side, for `lag`
-            stops = equation.shapes.stops_along(positions[first : stop + 2], state)
-            state = stops[stop - 2 - first]
-            wide = equation.write(motion[first : stop + 2], stops, None)[start - first : stop - first]
+            first, stop = max(0, start - beside), min(N, start + CHUNK)  # `lag` and rest look at neighbours
+            stops = equation.shapes.stops_along(positions[first : stop + beside], state)
+            state = stops[max(0, stop - beside) - first]
+            wide = equation.write(motion[first : stop + beside], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):
                 rows, known = channel.row(wide)[:, :-1], channel.row(wide)[:, -1]
                 inside = slice(start, start + len(rows))

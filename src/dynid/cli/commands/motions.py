@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, OrderOption, RobotArgument, SignOption, ZeroOption
+from dynid.cli.options import (
+    HeaderOption,
+    JsonOption,
+    LockOption,
+    OrderOption,
+    RobotArgument,
+    RowsOption,
+    SignOption,
+    ZeroOption,
+)
 from dynid.errors import DynidError
 
 
@@ -92,6 +101,8 @@ def view(
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -109,11 +120,15 @@ def view(
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
-        reading = {"--column": column, "--sign": sign, "--zero": zero, "--order": order}
+        reading = {
+            "--column": column, "--sign": sign, "--zero": zero, "--order": order, "--header": header, "--rows": rows,
+        }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
     locks = terminal.parse_locks(lock or [])
     loaded = load_robot(robot, lock=locks)
-    reader = log_options.LogReader.of(loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order)
+    reader = log_options.LogReader.of(
+        loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order, header=header, rows=rows
+    )
     path = None if trajectory is None else motions.read_joint_path(trajectory, loaded, reader)
     shapes, notes = motions.read_urdf_shapes(robot, loaded, locks)
     screen = terminal.make_console(json)
@@ -141,6 +156,7 @@ def markers(
     unit: Annotated[str, typer.Option(help="of the markers' positions: m, cm or mm")] = "m",
     refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
+    lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
     """Find joint positions from markers on the links, seen in frame 0 by cameras.
@@ -153,7 +169,7 @@ def markers(
     from dynid.robot.load import load_robot
 
     log_options.check_outputs(out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot)])
-    loaded = load_robot(robot)
+    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
     read = recordings.read_markers(file, marker or [], unit)
     at = recordings.still_frames(read.t, still)
