@@ -69,7 +69,7 @@ _OF_ROBOT = ("lock", "gravity", "snap", "package_path")
 _WITH_OPTIONS = ("identify", "payload", "gains")
 """Commands that take [options]."""
 
-_TYPED = ("json", "xacro")
+_TYPED = ("json", "xacro", "xacro_arg")
 """Options that are always typed: xacro evaluates expressions, which no file that is found may ask for."""
 
 _OUTPUTS = ("out", "report", "urdf", "physical")
@@ -421,10 +421,10 @@ def _identify_options() -> dict[str, tuple[str, Any]]:
     import typer.main
 
     from dynid.cli.app import app
-    from dynid.cli.commands.identify import identify
 
     group: Any = typer.main.get_command(app)
-    hints = get_type_hints(identify)
+    functions = [command.callback for command in app.registered_commands if command.callback]
+    hints = get_type_hints(next(function for function in functions if function.__name__ == "identify"))
     return {
         p.opts[0][2:].replace("-", "_"): (p.name, hints[p.name])
         for p in group.commands["identify"].params
