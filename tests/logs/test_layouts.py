@@ -277,6 +277,13 @@ def matlab_writetable(path: Path, x: Samples) -> None:
     text(path, ",".join(["t", *names]), *cells(by_type(x.t, x.q, v_of(x), tau_of(x))))
 
 
+@layout("gautier3", "run.csv")
+def matlab_writetimetable(path: Path, x: Samples) -> None:
+    names = head(("q{}", 3), ("qd{}", 3), ("tau{}", 3))
+    rows = cells(np.column_stack([x.q, v_of(x), tau_of(x)]))
+    text(path, ",".join(["Time", *names]), *(f"{t!r} sec,{row}" for t, row in zip(x.t.tolist(), rows, strict=True)))
+
+
 # No header, other headers, rubbish.
 
 
@@ -313,6 +320,27 @@ def pandas_with_index(path: Path, x: Samples) -> None:
     names = head(("q{}", 3), ("v{}", 3), ("tau{}", 3))
     rows = cells(by_type(x.t, x.q, v_of(x), tau_of(x)))
     text(path, "," + ",".join(["t", *names]), *(f"{k},{row}" for k, row in enumerate(rows)))
+
+
+@layout("gautier3", "run.csv")
+def pandas_with_dates(path: Path, x: Samples) -> None:
+    """An index of dates with a time zone; a whole second has no fraction."""
+    names = head(("q{}", 3), ("v{}", 3), ("tau{}", 3))
+    rows = cells(np.column_stack([x.q, v_of(x), tau_of(x)]))
+    us = [(f".{round(1e6 * t):06d}" if t else "") for t in x.t]
+    text(
+        path,
+        ",".join(["timestamp", *names]),
+        *(f"2024-05-01 23:59:59{u}+02:00,{r}" for u, r in zip(us, rows, strict=True)),
+    )
+
+
+@layout("gautier3", "trace.csv")
+def clock_of_the_day(path: Path, x: Samples) -> None:
+    names = head(("q{}", 3), ("v{}", 3), ("tau{}", 3))
+    rows = cells(np.column_stack([x.q, v_of(x), tau_of(x)]))
+    clock = [f"08:59:59.{round(1e3 * t) + 800:03d}" if t < 0.2 else f"09:00:00.{round(1e3 * t) - 200:03d}" for t in x.t]
+    text(path, ",".join(["time", *names]), *(f'"{c}",{row}' for c, row in zip(clock, rows, strict=True)))
 
 
 @layout("gautier3", "scope.csv")

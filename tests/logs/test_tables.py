@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import threading
 import tracemalloc
 from collections.abc import Callable
@@ -15,16 +16,20 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dynid
+from command_line import CommandLine
 from dynid.logs.log import Log, Samples
 from dynid.logs.read import read_log
 from dynid.logs.readers.csv_text import HEAD
 from dynid.robot.transform import Array
 from fourier import fourier_motion
+from loads import LOAD, robot_with_friction, two_logs
 from log_writers import as_columns, random_samples
 
 ROBOT = dynid.load_robot("gautier3")
 X = random_samples(3, rows=300)
 HEADER = "t,q*3,v*3,a*3,tau*3"
+MADE = "t,q1,q2,q3,tau1,tau2,tau3"
+PLAIN = ("viscous", "coulomb", "offset")
 
 
 def table() -> Array:
@@ -321,3 +326,43 @@ def test_progress_of_several_logs_goes_up_to_the_end_once(tmp_path: Path) -> Non
     dynid.identify(ROBOT, paths, friction=(), on_progress=lambda text, done: told.append((text, done)))
     reading = [done for text, done in told if text.startswith("reading")]
     assert_allclose(reading, [2 / 3, 1.0], atol=0.01)
+
+
+# Payloads and reports.
+
+
+def test_payloads_and_reports_take_frames(tmp_path: Path) -> None:
+    robot = robot_with_friction("gautier3")
+    loaded, unloaded = two_logs(robot, LOAD, noise=0.01)
+    frames = [log.frame() for log in (loaded, unloaded)]
+    own = dynid.identify_payload(robot, loaded, unloaded, friction=PLAIN)
+    found = dynid.identify_payload(robot, frames[0], frames[1], friction=PLAIN)
+    assert_array_equal(found.values, own.values)
+    with pytest.raises(dynid.DynidError) as caught:
+        dynid.identify_payload(robot, frames[0], frames[0], friction=PLAIN)
+    assert caught.value.message.code == "loaded_equals_unloaded"
+    result = dynid.identify(robot, frames[1], friction=PLAIN)
+    dynid.write_report(result, tmp_path / "page.html", logs=frames[1], validate=[frames[1]])
+    assert "frame" in (tmp_path / "page.html").read_text()
+
+
+def test_payloads_by_command_take_header_and_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    robot = robot_with_friction("gautier3")
+    words: list[str] = []
+    for name, log in zip(("loaded", "unloaded"), two_logs(robot, LOAD, noise=0.01), strict=True):
+        t, q, tau = columns_of(log).values()
+        rubbish = np.full((5, 8), 1e3)
+        block = np.vstack([rubbish, np.column_stack([t, q, np.ones(len(t)), tau])])
+        np.savetxt(tmp_path / f"{name}.csv", block, delimiter=",", fmt="%.17g")
+        named = np.column_stack([t, q, tau])
+        np.savetxt(tmp_path / f"{name}_made.csv", named, delimiter=",", fmt="%.17g", header=MADE, comments="")
+        words += [f"--{name}", str(tmp_path / f"{name}{{}}.csv")]
+    values = []
+    for kind, options in (("", ("--header", "t,q*3,_,tau*3", "--rows", "6:")), ("_made", ())):
+        out = tmp_path / "out.json"
+        given = [word.format(kind) for word in words]
+        CommandLine(monkeypatch, capsys)("payload", "gautier3", *given, *options, "--json", out, code=None)
+        values.append(json.loads(out.read_text())["values"])
+    assert_allclose(values[0], values[1], rtol=1e-9)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from gzip import BadGzipFile
 from itertools import islice
@@ -130,6 +131,8 @@ class TextHeader:
     units: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     twice: frozenset[str] = frozenset()
+    clocks: frozenset[int] = frozenset()
+    """Columns of dates, or of times that are written as such."""
 
 
 def is_number(text: str) -> bool:
@@ -187,10 +190,40 @@ def read_header(
     long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
     texts = _repeated_texts(columns, whole)
+    shown = [[cells[k].decode("utf-8", "replace") for cells in whole] for k in range(len(columns))]
+    likely = [sum(read_clock(word) is not None for word in words) for words in shown]
+    clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole))
     quoted = b'"' in sample
     return TextHeader(
-        tuple(columns), delimiter, used, comma, quoted, stamps, tuple(notes), units, texts, twice & {*columns}
-    )
+        tuple(columns), delimiter, used, comma, quoted, stamps, tuple(notes), units, texts, twice & {*columns},
+        clocks,
+    )  # fmt: skip
+
+
+_DAY_AND_TIME = re.compile(
+    r"(\d{4})[-/](\d\d?)[-/](\d\d?)[ T](\d\d?):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?"
+)
+_ELAPSED = re.compile(r"(?:(\d+):)?(\d+):(\d\d)(?:[.,](\d{1,9}))?")
+_SECONDS = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) ?(?:s|sec|seconds)")
+
+
+def read_clock(cell: str) -> int | None:
+    """Return the whole ns of `2024-05-01 12:00:00.25` (since 1970), `0:01:30.25` or `90.25 sec`; None for others."""
+    text = cell.strip().strip('"').strip()
+    if match := _SECONDS.fullmatch(text):
+        return round(1e9 * float(match[1]))
+    if match := _ELAPSED.fullmatch(text):
+        hours, minutes, seconds = (int(part or 0) for part in match.groups()[:3])
+        return (3600 * hours + 60 * minutes + seconds) * 10**9 + int((match[4] or "").ljust(9, "0"))
+    if not (match := _DAY_AND_TIME.fullmatch(text)):
+        return None
+    try:
+        moment = datetime(*(int(part) for part in match.groups()[:6]), tzinfo=UTC)  # type: ignore[arg-type, misc]
+    except ValueError:
+        return None
+    zone = match[8] if match[8] and match[8][0] in "+-" else "+0000"
+    ahead = int(zone[0] + "60") * int(zone[1:3]) + int(zone[0] + zone[-2:])  # minutes
+    return (round(moment.timestamp()) - 60 * ahead) * 10**9 + int((match[7] or "").ljust(9, "0"))
 
 
 def _read_units(lines: list[bytes], used: int, delimiter: str, count: int) -> tuple[str, ...]:
@@ -399,6 +432,7 @@ class TextTable:
         """The named columns."""
         header = self.header
         units = dict(zip(header.columns, header.units, strict=True)) if header.units else {}
+        units |= {header.columns[k]: "ns" for k in header.clocks}
         return tuple(
             Field(name, unit=units.get(name) or None, words=(header.texts[name],) if name in header.texts else ())
             for name in header.columns
@@ -633,7 +667,21 @@ def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: in
             ) from error  # fmt: skip
         if doubtful:
             _raise_first_fault(table.name, header, [], table.first_line(size, number), block)
-    return frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
+    found = frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
+    clocks = [header.columns[k] for k in places if k in header.clocks]
+    try:
+        return found.with_columns(pl.Series(name, _parse_clocks(found[name].to_list())) for name in clocks)
+    except ValueError:
+        _raise_first_fault(table.name, header, places, table.first_line(size, number), block)
+        raise
+
+
+def _parse_clocks(words: Sequence[str | None]) -> Numbers:
+    """Whole ns of texts; raises ValueError where one is no time."""
+    stamps = [NO_STAMP if not word or word in MISSING else read_clock(word) for word in words]
+    if None in stamps:
+        raise ValueError("a cell is not a time")
+    return np.array(stamps, dtype=np.int64)
 
 
 def _cells_with_missing_stamps(header: TextHeader, places: list[int], block: bytes) -> pl.DataFrame:
@@ -662,7 +710,7 @@ def _parse_cells(
     import polars as pl
 
     count = len(header.columns)
-    kinds = {k: (stamps or pl.Int64) if k in header.stamps else pl.Float64 for k in places}
+    kinds = {k: (stamps or pl.Int64) if k in header.stamps else pl.Float64 for k in {*places} - header.clocks}
     return pl.read_csv(
         block,
         has_header=False,
@@ -686,7 +734,12 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
     try:
         if any(len(row) != len(header.columns) for row in cells):
             raise ValueError("a line with too few or too many cells")
-        return {header.columns[k]: _parse_words([row[k] for row in cells], header, k in header.stamps) for k in places}
+        words = {k: [row[k] for row in cells] for k in places}
+        return {
+            header.columns[k]: _parse_clocks(words[k]) if k in header.clocks
+            else _parse_words(words[k], header, k in header.stamps)
+            for k in places
+        }  # fmt: skip
     except (ValueError, OverflowError) as error:
         line = table.first_line(size, number)
         _raise_first_fault(table.name, header, places, line, block)
@@ -743,7 +796,7 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
-            if not _is_number_cell(cell, header):
+            if not (read_clock(cell) is not None if place in header.clocks else _is_number_cell(cell, header)):
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
                 units = "if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
                 dates = "write times as seconds" if _DATE.match(cell) else ""
