@@ -127,6 +127,24 @@ def test_a_table_without_a_header_by_names_or_by_numbers(dynid: CommandLine, fol
         assert_allclose(run(dynid, "identify", *PLAIN)["values"], wanted, rtol=1e-12)
 
 
+def test_a_list_in_the_list_of_logs_is_one_recording(dynid: CommandLine, folder: Path) -> None:
+    table = np.loadtxt(folder / "run.csv", delimiter=",", skiprows=1)
+    names = (folder / "run.csv").read_text().partition("\n")[0].split(",")
+    for file, letter in (("q.csv", "q"), ("tau.csv", "tau")):
+        kept = [k for k, name in enumerate(names) if name == "t" or name.rstrip("123") == letter]
+        named = ",".join(names[k] for k in kept)
+        np.savetxt(folder / file, table[:, kept], delimiter=",", header=named, comments="")
+    wanted = run(dynid, "identify", "gautier3", "q.csv+tau.csv", *PLAIN)["values"]
+    inside = folder / "inside"
+    inside.mkdir()
+    for logs in ('[["q.csv", "tau.csv"]]', '["q.csv+tau.csv"]'):
+        (folder / "dynid.toml").write_text(f'robot = "gautier3"\nlogs = {logs}\n')
+        assert_allclose(run(dynid, "identify", *PLAIN)["values"], wanted, rtol=1e-12)
+        dynid.monkeypatch.chdir(inside)
+        assert_allclose(run(dynid, "identify", "--project", "../dynid.toml", *PLAIN)["values"], wanted, rtol=1e-12)
+        dynid.monkeypatch.chdir(folder)
+
+
 def test_what_is_typed_wins_and_the_rest_stays(dynid: CommandLine, folder: Path) -> None:
     (folder / "dynid.toml").write_text(SMALL + '[options]\nfriction = "none"\ncutoff = 5.0\nrotor_inertia = false\n')
     assert run(dynid, "identify")["cutoff"] == 5.0
