@@ -173,6 +173,7 @@ def read_header(
     columns, delimiter, used, notes = (
         _columns_as_named(log, lines, names) if names else _columns_of_header(log, lines, numbers)
     )
+    columns += [""] * _ends_in_delimiter(lines[used:], delimiter, len(columns))
     twice = frozenset(name for k, name in enumerate(columns) if name and name in columns[:k])
     again = [name if name not in columns[:k] else "" for k, name in enumerate(columns)]
     columns = [name or _free_number(k, columns) for k, name in enumerate(again, start=1)]
@@ -248,6 +249,13 @@ def _repeated_texts(columns: Sequence[str], samples: Sequence[Sequence[bytes]]) 
     return found
 
 
+def _ends_in_delimiter(lines: Sequence[bytes], delimiter: str, count: int) -> bool:
+    """Whether the first rows have one more cell than the header, an empty one at the end."""
+    rows = [line for line in lines[:_PREAMBLE] if line.strip() and not line.startswith(b"#")]
+    cells = [split_line(line.decode("utf-8", "replace").strip("\r\n "), delimiter) for line in rows[:-1] or rows]
+    return delimiter != " " and bool(cells) and all(len(row) == count + 1 and not row[-1] for row in cells)
+
+
 def _free_number(number: int, columns: Sequence[str]) -> str:
     """What a column without a name is called: its number, or nothing where another one is called so."""
     return "" if str(number) in columns else str(number)
@@ -317,6 +325,8 @@ def _columns_as_named(
             continue
         text = line.decode("utf-8", "replace").strip("\r\n ")
         for mark in _MARKS:
+            if mark != " " and text.endswith(mark) and text.count(mark) == len(names):
+                text = text.removesuffix(mark)
             if _is_data(text, mark, len(names), used) and not _is_index(text, mark):
                 note = Message(
                     "lines_before_data", "the first {count} lines are not used: line {line} is the first one with the "
