@@ -109,7 +109,6 @@ HEAD = 1 << 20
 _PREAMBLE = 200
 # What stands for a missing number, besides nan and an empty cell.
 MISSING = ("null", "NULL", "Null", "None", "NA", "N/A", "n/a", "#N/A", "-nan(ind)", "nan(ind)")
-_BLANK_LINE = re.compile(rb"(?:^|\n)[ \t]*\r?\n")
 _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
 
 
@@ -191,9 +190,9 @@ def read_header(
     long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
     texts = _repeated_texts(columns, whole)
-    shown = [[cells[k].decode("utf-8", "replace") for cells in whole] for k in range(len(columns))]
+    shown = [[cells[k].decode("utf-8", "replace") for cells in whole[:20]] for k in range(len(columns))]
     likely = [sum(read_clock(word) is not None for word in words) for words in shown]
-    clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole))
+    clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole[:20]))
     quoted = b'"' in sample
     return TextHeader(
         tuple(columns), delimiter, used, comma, quoted, stamps, tuple(notes), units, texts, twice & {*columns},
@@ -541,7 +540,8 @@ class TextTable:
 
 def _count_rows(block: bytes) -> int:
     """Lines of a block that are neither blank nor comments."""
-    if b"#" in block or _BLANK_LINE.search(block):
+    indented = b"\n " in block or b"\n\t" in block
+    if any(mark in block for mark in (b"#", b"\n\n", b"\n\r")) or block[:1].isspace() or indented:
         return sum(bool(line.strip()) and not line.startswith(b"#") for line in block.split(NEWLINE))
     return block.count(NEWLINE) + (not block.endswith(NEWLINE))
 
