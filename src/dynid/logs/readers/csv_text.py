@@ -117,7 +117,7 @@ class TextHeader:
     """The columns of a text file; `delimiter` ' ' is any white space. `lines` come before the first sample.
 
     `stamps` are the columns most of whose first numbers are integers too long for a float. `units` come from a line of
-    their own, '' where there is none; `texts` are those of columns that repeat one text; `twice` names that come twice.
+    their own, '' where there is none; `texts` are the first two of columns of text; `twice` names that come twice.
     """
 
     columns: tuple[str, ...]
@@ -128,7 +128,7 @@ class TextHeader:
     stamps: frozenset[int] = frozenset()
     notes: tuple[Message, ...] = ()
     units: tuple[str, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     twice: frozenset[str] = frozenset()
     clocks: frozenset[int] = frozenset()
     """Columns of dates, or of times that are written as such."""
@@ -189,7 +189,7 @@ def read_header(
     whole = [cells for cells in samples if len(cells) == len(columns)]
     long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
-    texts = _repeated_texts(columns, whole)
+    texts = _texts_of_columns(columns, whole)
     shown = [[cells[k].decode("utf-8", "replace") for cells in whole[:20]] for k in range(len(columns))]
     likely = [sum(read_clock(word) is not None for word in words) for words in shown]
     clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole[:20]))
@@ -237,14 +237,14 @@ def _read_units(lines: list[bytes], used: int, delimiter: str, count: int) -> tu
     return tuple(cell if cell in given else "" for cell in cells)
 
 
-def _repeated_texts(columns: Sequence[str], samples: Sequence[Sequence[bytes]]) -> dict[str, str]:
-    """Columns that hold one text, the same in all of the first lines: names of joints, frames, states."""
-    found: dict[str, str] = {}
+def _texts_of_columns(columns: Sequence[str], samples: Sequence[Sequence[bytes]]) -> dict[str, tuple[str, ...]]:
+    """Up to two different texts of the columns that hold no numbers: names of joints, frames, states."""
+    found: dict[str, tuple[str, ...]] = {}
     for k, name in enumerate(columns):
-        texts = {cells[k] for cells in samples}
-        text = texts.pop().decode("utf-8", "replace").strip().strip('"') if len(texts) == 1 else ""
-        if text and not is_number(text):
-            found[name] = text
+        cells = dict.fromkeys(row[k] for row in samples)
+        texts = [cell.decode("utf-8", "replace").strip().strip('"') for cell in islice(cells, 2)]
+        if texts and not any(map(is_number, texts)):
+            found[name] = tuple(texts)
     return found
 
 
@@ -443,7 +443,7 @@ class TextTable:
         units = dict(zip(header.columns, header.units, strict=True)) if header.units else {}
         units |= {header.columns[k]: "ns" for k in header.clocks}
         return tuple(
-            Field(name, unit=units.get(name) or None, words=(header.texts[name],) if name in header.texts else ())
+            Field(name, unit=units.get(name) or None, words=header.texts.get(name, ()))
             for name in header.columns
             if name
         )
