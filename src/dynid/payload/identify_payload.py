@@ -1,5 +1,6 @@
-"""The payload of a link: from logs with and without it, which share the robot's parameters, not its friction, or as the
-difference of two identifications, of which it sees base parameters with their covariances.
+"""The payload of a link: from logs with and without it, or as the difference of two identifications.
+
+Logs share the robot's parameters, not its friction; all that a difference sees are base parameters with covariances.
 """
 
 from __future__ import annotations
