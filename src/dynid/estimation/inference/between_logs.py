@@ -229,6 +229,8 @@ Blocks of dry friction overlap: there are fewer of them than there are parameter
 """
 
 DRY = "dry"
+FRICTIONAL = (DRY, "viscous")
+"""Kinds whose excess is at least that of the kind: what the model lacks of friction is shared out among the blocks."""
 
 
 def _kind_of_scatter(name: Parameter) -> str:
@@ -264,7 +266,9 @@ def growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogC
         own = (kinds == kind) & (count > 1)
         pooled, freedom = max(0.0, float(excess[own].mean())), count[own] - 1.0
         count_of_kind = POOLED_DRY if kind == DRY else POOLED
-        moderated = (count_of_kind * pooled + freedom * excess[own]) / (count_of_kind + freedom)
+        moderated = (POOLED * pooled + freedom * excess[own]) / (POOLED + freedom)
+        if kind in FRICTIONAL:
+            moderated = np.maximum(moderated, pooled)
         quantile = t.ppf(0.975, np.minimum(count_of_kind + freedom, found.groups - 1.0)) / found.quantile
         growth[own] = quantile * np.sqrt(1.0 + np.maximum(moderated, 0.0))
     return growth
