@@ -232,7 +232,8 @@ def _robot_words(robot: Robot) -> list[str]:
         return []
     name = robot.files[0].name.removesuffix(".toml (bundled)")
     try:
-        again = load_robot(name) if name == robot.files[0].name else _load_bundled(name)
+        is_file = name == robot.files[0].name or Path(name).is_file()
+        again = load_robot(name) if is_file else _load_bundled(name)
     except DynidError:
         return []
     alike = again.joint_names == robot.joint_names and (again.sensor is None) == (robot.sensor is None)
