@@ -424,6 +424,7 @@ def read_bag(**k: Any) -> Log:
 
 
 refused("read_log", "/elsewhere", read_bag, topic="/elsewhere")
+refused("read_log", "/elsewhere", read_bag, topic=["/joint_states", "/elsewhere"])
 
 
 @cache

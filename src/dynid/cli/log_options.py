@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from dynid.cli import terminal
 from dynid.errors import DynidError, LogError
+from dynid.logs.joined import FilePart, TimedTable
 from dynid.logs.log import Log
 from dynid.logs.read import GearLike, OrderLike, read_log
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
+_SHIFT = re.compile(r"(?P<name>.+)@(?P<shift>[+-](?:\d+\.?\d*|\.\d+))")
 _RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
 _ROWS = re.compile(r"#?(?P<first>\d{1,18})?:(?P<last>\d{1,18})?")
 
@@ -50,11 +53,11 @@ def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str
         raise DynidError("same_output_twice", "--out and --json both name {out}", "give them different names", out=out)
 
 
-def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
-    """Split `log.csv@2.5:20` into the file and its ranges; a name that exists is taken as it is."""
+def split_log_range(word: str, folder: Path = Path()) -> tuple[str, tuple[str, ...]]:
+    """Split `log.csv@2.5:20` into the file and its ranges; a name that exists in the folder is taken as it is."""
     name = word
     ranges: list[str] = []
-    while "@" in name and not Path(name).exists():
+    while "@" in name and not (folder / name).exists():
         rest, _, text = name.rpartition("@")
         text = text.strip()
         if not rest or text in ("", ":") or not (_ROWS if text.startswith("#") else _RANGE).fullmatch(text):
@@ -64,12 +67,41 @@ def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(ranges)
 
 
-def path_of_log(word: str) -> Path:
-    """The file that a LOG names."""
-    return Path(split_log_range(word)[0])
+def split_recording(word: str, folder: Path = Path()) -> list[FilePart]:
+    """Split `a.csv@2:10+b.csv@+0.5` into the files of one recording; a file whose name holds + and exists is one."""
+    words = re.split(r"(?<!@)\+", word)
+    if not all(words) and not (folder / word).exists():
+        raise DynidError(
+            "invalid_recording", "'{word}': a + stands between the files of one recording", "write A.csv+B.csv",
+            word=word,
+        )  # fmt: skip
+    parts: list[FilePart] = []
+    while words:
+        tries = [_split_shift("+".join(words[:count]), folder) for count in range(len(words), 0, -1)]
+        count, found = next(
+            ((len(words) - k, x) for k, x in enumerate(tries) if (folder / x.source).exists()), (1, tries[-1])
+        )
+        parts.append(found)
+        words = words[count:]
+    return parts if len(parts) > 1 or not parts[0].shift else [FilePart(word)]  # alone, a file has nothing to meet
 
 
-def cut_log(log: Log, text: str) -> Log:
+def _split_shift(word: str, folder: Path) -> FilePart:
+    """A file with its ranges and its shift of time, which comes last: `b.csv@2:10@-0.5`."""
+    shift = None if (folder / word).exists() else _SHIFT.fullmatch(word)
+    name, ranges = split_log_range(shift["name"] if shift else word, folder)
+    return FilePart(name, float(shift["shift"]) if shift else 0.0, ranges, cut=cut_log)
+
+
+def paths_of_logs(words: Iterable[str]) -> list[Path]:
+    """The files that LOGs name."""
+    return [Path(part.source) for word in words for part in split_recording(word)]
+
+
+Part = TypeVar("Part", Log, TimedTable)
+
+
+def cut_log(log: Part, text: str) -> Part:
     """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
     match = _RANGE.fullmatch(text)
     if match is None:
@@ -83,7 +115,7 @@ def cut_log(log: Log, text: str) -> Log:
     return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
 
 
-def _parse_instant(log: Log, text: str, word: str | None, length: float) -> float | None:
+def _parse_instant(log: Log | TimedTable, text: str, word: str | None, length: float) -> float | None:
     if word is None:
         return None
     value = float(word.rstrip("%"))
@@ -114,7 +146,7 @@ class LogReader:
     order: OrderLike | None = None
     header: str | None = None
     rows: str | None = None
-    opened: dict[tuple[str, str | None], Log] = field(default_factory=dict)
+    opened: dict[tuple[str, tuple[int | None, int | None] | None], Log] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -145,28 +177,35 @@ class LogReader:
             parse_zeros(zero or ()), parse_orders(order or (), robot), header, rows,
         )  # fmt: skip
 
-    def read_log(self, word: str) -> Log:
-        """Open the log of FILE or FILE@RANGE."""
-        name, ranges = split_log_range(word)
-        rows = self.rows
+    def _with_rows(self, part: FilePart) -> FilePart:
+        """A file with its rows taken out of its ranges, or those of all files."""
+        rows, ranges = self.rows, part.ranges
         if ranges and ranges[0].startswith("#"):
             rows, ranges = ranges[0], ranges[1:]
         if any(text.startswith("#") for text in ranges):
             raise LogError(
-                name, "range_malformed", "rows are counted in the file", "give one range of rows, before those of "
-                "times: FILE@#200:4000@2.5:20",
+                part.source, "range_malformed", "rows are counted in the file", "give one range of rows, before those "
+                "of times: FILE@#200:4000@2.5:20",
             )  # fmt: skip
+        return replace(part, rows=None if rows is None else parse_rows(rows), ranges=ranges)
+
+    def read_log(self, word: str) -> Log:
+        """Open the log of FILE or FILE@RANGE, or the recording of FILE+FILE, each with its ranges."""
+        parts = [self._with_rows(part) for part in split_recording(word)]
+        joined = len(parts) > 1
+        name, ranges, rows = (word, (), None) if joined else (parts[0].source, parts[0].ranges, parts[0].rows)
         if (name, rows) not in self.opened:
-            if not Path(name).exists() and "@" in name:
-                tail = name.rpartition("@")[2]
+            unknown = next((part.source for part in parts if "@" in part.source and not Path(part.source).exists()), "")
+            if unknown:
+                tail = unknown.rpartition("@")[2]
                 raise LogError(
-                    name, "file_not_found", "there is no such file, and '{tail}' is no range",
+                    unknown, "file_not_found", "there is no such file, and '{tail}' is no range",
                     "write FILE@2.5:20, FILE@:65% or FILE@#200:4000", tail=tail,
                 )  # fmt: skip
             self.opened[name, rows] = read_log(
-                name, self.robot, columns=self.columns or None, units=self.units or None, gear=self.gear,
-                gain=self.gain, topic=self.topic, sign=self.sign, zero=self.zero, order=self.order,
-                header=self.header, rows=None if rows is None else parse_rows(rows),
+                parts if joined else name, self.robot, columns=self.columns or None, units=self.units or None,
+                gear=self.gear, gain=self.gain, topic=self.topic, sign=self.sign, zero=self.zero, order=self.order,
+                header=self.header, rows=rows,
             )  # fmt: skip
         log = self.opened[name, rows]
         for text in ranges:

@@ -246,22 +246,16 @@ def _find_robot(project: Project, word: str) -> str:
 
 def _find_logs(project: Project, key: str, word: str) -> str:
     """Files of FILE, FILE@RANGE or FILE+FILE as seen from the current folder, or a share to hold out."""
+    from dynid.cli.log_options import split_recording
+
     folder = project.path.parent
     if key == "validate" and re.fullmatch(r"[\d.]+%?", word) and not (folder / word).exists():
         return word
-    whole = _path_of_log(str(folder / word)).exists()
-    places = [str(folder / part) for part in ([word] if whole else re.split(r"(?<!@)\+", word))]
-    for place in map(_path_of_log, places):
-        if not place.exists():
-            raise project.missing_file(key, place)
-    return "+".join(places)
-
-
-def _path_of_log(word: str) -> Path:
-    """The file of a word without its ranges, and without the shift of time in a recording of several files."""
-    from dynid.cli.log_options import split_log_range
-
-    return Path(split_log_range(word if Path(word).exists() else re.sub(r"@[+-][\d.eE+-]+$", "", word))[0])
+    parts = split_recording(word, folder)
+    for part in parts:
+        if not (folder / part.source).exists():
+            raise project.missing_file(key, folder / part.source)
+    return "+".join(f"{folder / part.source}{part.suffix}" for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -669,7 +663,7 @@ def _looks_like_log(word: str) -> bool:
 
 def _look_at_log(robot: str, word: str, *, is_given: bool) -> LogLook:
     """Read the beginning of a log; what its errors propose in locks and units is tried."""
-    from dynid.cli.log_options import LogReader
+    from dynid.cli.log_options import LogReader, paths_of_logs
     from dynid.logs.survey import survey
     from dynid.robot.load import load_robot
 
@@ -697,8 +691,7 @@ def _look_at_log(robot: str, word: str, *, is_given: bool) -> LogLook:
                 options[key] |= entries
                 reasons.append((key, error.message.what))
     summary = f"{seen.rate:.4g} Hz"
-    path = _path_of_log(word)
-    if path.is_file() and path.stat().st_size < _SMALL:
+    if sum(path.stat().st_size for path in paths_of_logs([word]) if path.is_file()) < _SMALL:
         summary += f", {log.span[1] - log.span[0]:.4g} s"
     for channel in ("q", *channels):
         summary += f", {channel} up to {abs(getattr(seen.samples, channel)).max():.3g}"

@@ -70,7 +70,7 @@ def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = 
 
 
 def log_files(log: Log) -> list[Path]:
-    """The file that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
+    """The files that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
     source = getattr(log.source, "whole", log.source)
     found: list[Path] = []
     for path in getattr(source, "paths", ()):

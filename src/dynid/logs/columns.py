@@ -164,6 +164,17 @@ def match_columns(
     return _ColumnMatching(log, fields, robot, columns, motor_side).make_plan()
 
 
+def match_time(
+    log: str, fields: Sequence[Field], robot: Robot, columns: Mapping[str, object] | None = None
+) -> ColumnPlan:
+    """Find the time alone among the fields of a file, which may hold any of the channels."""
+    matching = _ColumnMatching(log, fields, robot, columns, motor_side=False)
+    t = matching._time_place()
+    matching._sample_count(t)
+    notes, turned = tuple(matching.notes), frozenset(matching.turned)
+    return ColumnPlan(t, matching._unit_at(t), matching.nanoseconds, {}, {}, turned, False, notes)
+
+
 class _ColumnMatching:
     """One matching: the fields by name, what their names say, the user's mapping, and the notes on the way."""
 

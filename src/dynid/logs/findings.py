@@ -297,7 +297,7 @@ def _look(x: Array, limit: float) -> _Look:
     steps = np.diff(x)
     turns, changes = int(np.count_nonzero(steps[1:] * steps[:-1] < 0.0)), int(np.count_nonzero(steps))
     usual_run = 1.0
-    if changes < len(steps):
+    if 10 * (len(steps) - changes + 1) > changes:  # else nine of ten stay for one row
         runs = np.diff(np.flatnonzero(steps) + 1, prepend=0, append=len(x))
         usual_run = float(np.quantile(runs, 0.9)) if len(runs) > FROZEN else 1.0
     np.abs(steps, out=steps)
@@ -634,11 +634,14 @@ class ChannelWatch:
         """Find the stretches in which values (N, n) repeat; those at the end stay open."""
         least = self.least[name]
         runs = self.runs.setdefault(name, [None] * x.shape[1])
-        some = np.ravel(x[:: int(least.min()) // 2])  # two of these lie in every long stretch
+        stride = int(least.min()) // 2
+        some = np.ravel(x[::stride])  # two of these lie in every long stretch
         same = some[len(runs) :] == some[: -len(runs)]
         busy = (x[-1] == x[-min(2, len(x))]) | [run is not None for run in runs]
         if same.any():
-            busy |= same.reshape(-1, len(runs)).any(axis=0)
+            row, joint = np.nonzero(same.reshape(-1, len(runs)))
+            between = stride * row + np.arange(1, stride)[:, None]
+            busy[joint[(x[between, joint] == x[stride * row, joint]).all(axis=0)]] = True
         if self.newest is not None:
             busy |= x[0] == getattr(self.newest[0], name)[0]
         for j, is_busy in enumerate(busy.tolist()):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from dynid.messages import ANYTHING, Message, Option, Wording
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import suggest_similar_file
+
+if TYPE_CHECKING:
+    from dynid.logs.joined import FilePart
 
 # The format of a log file, by its suffix, and what its first bytes say where the two disagree.
 
@@ -44,6 +47,14 @@ FORMATS = (
     "CSV (.csv .txt .tsv .dat .log, also .gz), .parquet, .npz .npy, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a "
     "rosbag2"
 )
+
+
+TopicLike = str | Sequence[str]
+
+
+def is_bag(path: Path) -> bool:
+    """Whether a log is a bag, by its name."""
+    return path.is_dir() or path.suffix.lower() in (".db3", ".mcap")
 
 
 def format_hint_from_content(path: Path) -> str:
@@ -72,8 +83,8 @@ def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
     }
 
 
-def open_table(path: Path, topic: str | None = None, layout: Layout | None = None) -> Table:
-    """Open a log file for reading, after a look at its name only."""
+def open_table(path: Path, topic: TopicLike | None = None, layout: Layout | None = None) -> tuple[Table, ...]:
+    """Open a log file for reading, after a look at its name only: one table, or one per topic of a bag."""
     from dynid.logs.readers.csv_text import open_text
     from dynid.logs.readers.rosbag import open_bag
 
@@ -103,12 +114,12 @@ def open_table(path: Path, topic: str | None = None, layout: Layout | None = Non
             name, "excel_not_supported", "this is an Excel workbook", "save the sheet as CSV (File, Save As, CSV "
             "UTF-8), or read it with pandas or polars and give read_log the frame",
         )  # fmt: skip
-    if is_folder or suffix in (".db3", ".mcap"):
+    if is_bag(path):
         if layout.names:
             raise LogError(
                 name, "header_not_applicable", "{header} is for tables; a bag names its fields", header=Option("header")
             )
-        return layout.rows_of(open_bag(path, topic))
+        return tuple(map(layout.rows_of, open_bag(path, topic)))
     if topic is not None:
         raise LogError(
             name, "topic_not_applicable", "{topic} is for bags only", "pick columns with {columns}",
@@ -117,13 +128,13 @@ def open_table(path: Path, topic: str | None = None, layout: Layout | None = Non
     inner = Path(path.stem).suffix.lower()
     openers = _openers_by_suffix()
     if suffix in TEXT or (suffix == ".gz" and inner in ("", *TEXT)):
-        return open_text(path, layout.names, layout.numbers, layout.part)
+        return (open_text(path, layout.names, layout.numbers, layout.part),)
     if suffix not in openers:
         raise LogError(
             name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
             suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
         )  # fmt: skip
-    return layout.rows_of(layout.named(openers[suffix](path)))
+    return (layout.rows_of(layout.named(openers[suffix](path))),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +458,7 @@ class FileSource:
 
     def check_unchanged(self) -> None:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
-        now = None if self.stamp is None else file_stamp(Path(self.name))
+        now = None if self.stamp is None else tuple(look for path in self.paths for look in file_stamp(path))
         if now != self.stamp:
             if not now:
                 raise LogError(self.name, "file_gone", "cannot be opened: No such file or directory any more")
@@ -462,7 +473,7 @@ class FileSource:
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files that are read; none of a frame."""
-        return () if self.stamp is None else (Path(self.name),)
+        return () if self.stamp is None else tuple(map(Path, getattr(self.table, "files", (self.name,))))
 
     @property
     def size(self) -> int:
@@ -511,7 +522,7 @@ class FileSource:
         self.check_unchanged()
         try:
             for batch in self.table.batches(self.plan.wanted_fields, rows):
-                t = _times_in_seconds(_sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
+                t = times_in_seconds(sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
                 channels = [self._read_channel(batch, name) for name in ("q", *CHANNELS)]
                 yield Samples(t, *channels, done=getattr(batch, "done", np.nan))  # type: ignore[arg-type]
         except LogError:
@@ -542,7 +553,7 @@ class FileSource:
         return motion + self.wiring.zero if name == "q" and self.wiring.zero.any() else motion
 
 
-def _sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
+def sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
     """Stamps of the samples; where seconds and nanoseconds are two columns, whole ns."""
     t = _column_at(batch, plan.t)
     if plan.nanoseconds is None:
@@ -579,7 +590,7 @@ def _finite_or_nan(values: Array) -> Array:
     return values
 
 
-def _times_in_seconds(stamps: Numbers, factor: float, first: int | float | None) -> Array:
+def times_in_seconds(stamps: Numbers, factor: float, first: int | float | None) -> Array:
     """Return stamps in s; integers are taken from the first one before they become floating."""
     if first is not None:
         stamps = (_signed_integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)) - first
@@ -606,7 +617,7 @@ def find_time_unit(
     batch = next((batch for batch in table.batches(plan.wanted_fields, PROBE) if len(_column_at(batch, plan.t))), None)
     if batch is None:
         raise LogError(table.name, "no_samples", "there are no samples in it")
-    first = _first_valid_stamp(_sample_stamps(batch, plan))
+    first = _first_valid_stamp(sample_stamps(batch, plan))
     if plan.nanoseconds is not None:
         return "ns", first, ()
     size = abs(float(first))
@@ -645,14 +656,14 @@ IN_CURRENT = Message(
 
 
 def read_log(
-    path: LogLike,
+    path: LogLike | Sequence[LogLike],
     robot: Robot,
     *,
     columns: Mapping[str, str | Sequence[str] | None] | None = None,
     units: Mapping[str, UnitsLike] | None = None,
     gear: GearLike | None = None,
     gain: float | Sequence[float] | Array | None = None,
-    topic: str | None = None,
+    topic: TopicLike | None = None,
     sign: str | Sequence[str] | None = None,
     zero: Mapping[str, float | str] | None = None,
     order: OrderLike | None = None,
@@ -668,9 +679,13 @@ def read_log(
     rows from the first to the last, counted from 1 and both included; None leaves an end open.
     `units` tells other units than SI per channel, as one unit or one per joint. `gear` (a ratio, n ratios or the
     matrix G with motor positions = G @ joint positions) and `gain` (Nm per A) bring a motor-side log to the joints:
-    units first, then gain, then gear. `topic` picks a bag's JointState. Nothing but the beginning is read here;
-    the samples stay in the file until they are asked for. `path` may also be a frame of polars or pandas, a mapping of
-    names to arrays, or an array with a `header`; their arrays are used as they are, without a copy where possible.
+    units first, then gain, then gear. `topic` picks topics of a bag, several as a list or "/a+/b". Nothing but the
+    beginning is read here; the samples stay in the file until they are asked for. `path` may also be a frame of polars
+    or pandas, a mapping of names to arrays, or an array with a `header`; their arrays are used as they are, without a
+    copy where possible.
+
+    A list of files or frames is one recording, such as positions and torques apart: they are joined on time (see
+    `joined`). A `header` for each is written "t,q*7+t,tau*7"; `rows` counts those of each.
 
     Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
     all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
@@ -679,17 +694,22 @@ def read_log(
     gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
     given = {key: value for key, value in locals().items() if key not in NOT_GIVEN and value is not None}
-    name = str(Path(fspath(path))) if isinstance(path, str | PathLike) else IN_MEMORY
-    layout = Layout(
-        () if header is None else parse_header(name, header, robot), frozenset(mapped_numbers(columns)),
-        read_rows(name, rows),
-    )  # fmt: skip
-    stamp = file_stamp(Path(name)) if isinstance(path, str | PathLike) else None
-    table = _open_frame_table(path, topic, layout) if stamp is None else open_table(Path(name), topic, layout)
+    from dynid.logs.joined import JoinedTable, file_parts, join_tables
+
+    parts = file_parts(path)
+    named = [part for part in parts if isinstance(part.source, str | PathLike)]
+    name = "+".join(str(Path(fspath(part.source))) for part in named) or IN_MEMORY
+    stamp = tuple(look for part in named for look in file_stamp(Path(part.source))) if named else None
+    opened = _open_parts(parts, robot, topic=topic, header=header, rows=rows, columns=columns)
     transmission = read_transmission(name, gear, gain, robot.n)
     motor_side = transmission.gear is not None
     asked = check_units(name, units, robot, motor_side)
-    plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
+    in_time, mapping = asked["t"][0] if "t" in asked else None, cast("Mapping[str, object] | None", columns)
+    table = opened[0][0]
+    if len(opened) > 1 or parts[0].shift or parts[0].ranges:
+        table, mapping = join_tables(opened, robot, columns, in_time, motor_side)
+        name = table.name
+    plan = match_columns(name, table.fields, robot, mapping, motor_side=motor_side)
     for used in plan.wanted_fields:
         if used.name in getattr(table, "twice", ()):
             raise LogError(
@@ -700,7 +720,11 @@ def read_log(
         raise LogError(
             name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",
         )  # fmt: skip
-    unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
+    if isinstance(table, JoinedTable):
+        table = table.at_times_of(plan)
+        unit, first, time_notes = "s", None, tuple[Message, ...]()
+    else:
+        unit, first, time_notes = find_time_unit(table, plan, in_time)
     factors, unit_notes = _si_factors(name, plan, asked)
     scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first, frozenset(asked))
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
@@ -715,13 +739,41 @@ IN_MEMORY = "frame"
 """What messages call a log that is no file."""
 
 
-def _open_frame_table(source: object, topic: str | None, layout: Layout) -> Table:
+def _open_parts(
+    parts: Sequence[FilePart], robot: Robot, *, topic: TopicLike | None, header: object, rows: object, columns: object
+) -> list[tuple[Table, FilePart]]:
+    """Open the files and frames of a recording: topics are for its bags, headers for the others."""
+    files = [Path(fspath(part.source)) if isinstance(part.source, str | PathLike) else None for part in parts]
+    bags = [file is not None and is_bag(file) for file in files]
+    several = header.split("+") if isinstance(header, str) and len(parts) > 1 else [header]
+    headers = iter(several * (len(parts) - sum(bags)) if len(several) == 1 else several)
+    if len(several) not in (1, len(parts) - sum(bags)):
+        raise LogError(
+            "+".join(map(str, files)), "header_count_mismatch", "{header} describes {given} files, there are {count}",
+            "write one for all, or one for each with a + between", header=Option("header"), given=len(several),
+            count=len(parts) - sum(bags),
+        )  # fmt: skip
+    opened: list[tuple[Table, FilePart]] = []
+    for part, file, of_bag in zip(parts, files, bags, strict=True):
+        name = IN_MEMORY if file is None else str(file)
+        own = (header if all(bags) else None) if of_bag else next(headers)
+        layout = Layout(
+            () if own is None else parse_header(name, own, robot), frozenset(mapped_numbers(columns)),
+            read_rows(name, rows if part.rows is None else part.rows),
+        )  # fmt: skip
+        topics = topic if of_bag or not any(bags) else None
+        tables = _open_frame(part.source, topics, layout) if file is None else open_table(file, topics, layout)
+        opened += [(table, part) for table in tables]
+    return opened
+
+
+def _open_frame(source: object, topic: TopicLike | None, layout: Layout) -> tuple[Table, ...]:
     """Open a frame or arrays."""
     from dynid.logs.readers.parquet import open_frame
 
     if topic is not None:
         raise LogError(IN_MEMORY, "topic_not_applicable", "{topic} is for bags only", topic=Option("topic"))
-    return layout.rows_of(layout.named(open_frame(IN_MEMORY, source)))
+    return (layout.rows_of(layout.named(open_frame(IN_MEMORY, source))),)
 
 
 def _si_factors(

@@ -300,7 +300,7 @@ def _refuse_same_logs(loaded: Logs, unloaded: Logs) -> None:
 
     def log_identities(logs: Logs) -> set[object]:
         """Files' paths, and objects of logs in memory."""
-        several = list_logs(logs)
+        several = [part for log in list_logs(logs) for part in (log if isinstance(log, list | tuple) else [log])]
         return {Path(log).absolute() if isinstance(log, str | PathLike) else id(log) for log in several}
 
     if log_identities(loaded) & log_identities(unloaded):

@@ -42,7 +42,7 @@ FrictionPerLogOption = Annotated[bool, typer.Option(help="every log has its own 
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
 UnitsOption = Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")]
 GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
-TopicOption = Annotated[str | None, typer.Option(help="of the joint states in a bag")]
+TopicOption = Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")]
 
 
 def payload(
@@ -196,7 +196,7 @@ def _check_input_and_output_files(
     from dynid.cli import log_options, terminal
 
     words = [*loaded, *unloaded]
-    inputs = [Path(robot), *(log_options.path_of_log(word) for word in words), *([Path(gear)] if gear else [])]
+    inputs = [Path(robot), *log_options.paths_of_logs(words), *([Path(gear)] if gear else [])]
     terminal.check_output_path("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:

@@ -196,7 +196,7 @@ def report(
     units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
-    topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
@@ -223,7 +223,7 @@ def report(
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
     place = report_output.default_report_path(results) if out is None else out
-    keep = [*results, *(log_options.path_of_log(word) for word in words)]
+    keep = [*results, *log_options.paths_of_logs(words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
     bodies = report_output.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]

@@ -173,7 +173,7 @@ class _BlockCollector:
             rows = channel.row(wide)
             good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
             used = channel.settled(counts)
-            share = np.where(good & used, 1.0 if channel.of_base else in_fit, 0.0)
+            share = np.where(good & used, channel.share(in_fit), 0.0)
             fitted, left = _split_rows(rows, share, used)
             factors.append(fitted)
             unsettled.append(left)

@@ -341,7 +341,7 @@ AS_SINES = 1.05
 """Error with a spring over that with any position-dependent torques up to which it is the spring that explains."""
 
 WORSE = 1.04
-"""Error of a joint over that without the delay up to which a delay is believed: friction looks like one in some."""
+"""Error of a joint over that without the delay from which on much must speak for it: friction looks like a delay."""
 
 PROMISING = 1.015
 """Error of a fit to all samples over that of an alternative from which on this is tried on held-out data."""
@@ -522,7 +522,7 @@ class Search:
             before = min(before, self.judge(replace(now.reading, gravity=same)).error)
         if r.delay != now.reading.delay or r.derived != now.reading.derived:
             worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
-            least = np.inf if worst > WORSE else self._least_for_delay(r, now.reading)
+            least = max(BETTER_MODEL if worst > WORSE else 1.0, self._least_for_delay(r, now.reading))
         if not np.allclose(np.sort(np.abs(r.gain)), np.sort(np.abs(now.reading.gain))):
             least = BETTER_GAIN
         if not self._turns_friction(r, now.reading) and not self._is_supported_by_fit(found, now):
@@ -714,11 +714,12 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
         is_named = Search(data.samples, thorough=False, delay=data.delay).confirms(best.reading, start)
     named = [describe(best, is_named=True)] if is_named else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
-    return Diagnosis(error, (*named, *rest[:LISTED]), len(judged))
+    several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
+    return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(judged))
 
 
-LISTED = 12
-"""Alternatives that are listed, at most."""
+LISTED, SEVERAL_LISTED = 12, 3
+"""Alternatives that are listed, at most, and those of several changes among them."""
 
 
 class _Words:

@@ -161,6 +161,9 @@ LEAD = 0.5
 TRAVEL = 2e-3
 """Travel (rad) after which a joint's dry friction does not remember what was before the recording."""
 
+RESTART = 1e-2
+"""Travel (rad) after which a joint's dry friction does not remember a rest: its state there is far from known."""
+
 STILL = 1e-3
 """Velocity (rad/s) below which a joint stands still."""
 
@@ -176,8 +179,8 @@ class Rows:
     """Filtered, decimated rows of a log: t (K,), q, v, a (K, n), wide (K, width), settled (K, n).
 
     a is filtered as the rows are; q and v are those of the motion.
-    settled: the joint has travelled far enough since the segment began; good: its torque counts. share (K,): how much
-    of the row counts in a fit, less than all of it where the robot rests. noise (K', width): how noise of the motion as
+    settled: the joint has travelled far enough since the segment began; good: its torque counts. share (K, n): how
+    much of the torque counts in a fit, little where the robot rests. noise (K', width): how noise of the motion as
     large as that of the sensors changes some of the rows, where it was tried.
     acceleration_changes (K'', n, width): how one standard deviation of noise in the acceleration of each joint changes
     the rows `changed_rows` (K'',); noise is without it, except in balances, which hold no accelerations.
@@ -426,12 +429,10 @@ def prepare_row_tasks(
             continue
         _count_used_rows(found, prepared, where[inside], treatment, equation.shapes.scale, half)
         settled = where[:, None] - half > friction.reached
-        in_fit = np.ones(len(where))
+        in_fit = np.ones(settled.shape)
         if rests:
-            resting = (equation.shapes.rest(prepared.motion.t, prepared.motion.v, speed) > 0.5).all(axis=1)
-            beside = int(edge * treatment.thin_rate)
-            near = np.convolve(resting, np.ones(2 * beside + 1)) > 0.5
-            in_fit[near[where - prepared.first + beside]] = AT_REST
+            known = friction.known_after_rest(prepared.motion, speed, int(edge * treatment.thin_rate))
+            in_fit[~known[where - prepared.first]] = AT_REST
         good = np.ones(settled.shape, dtype=np.bool_)
         if detector is not None and share is not None:
             good[inside] = detector.rows_without_outliers(
@@ -496,6 +497,23 @@ class FrictionState:
         self.last = q[-1:]
         self.origin = prepared.motion.q[0].copy()
         self.reached = np.full(q.shape[1], np.iinfo(np.int64).max)
+        self.rested = np.full(q.shape[1], np.nan)
+
+    def known_after_rest(self, motion: Motion, speed: Array, beside: int) -> NDArray[np.bool_]:
+        """Whether dry friction (N, n) is that of the motion: not where the robot rests, nor before it has travelled on.
+
+        speed (n,): velocities (rad/s) of joints at rest; beside: samples around a rest that the filter spoils.
+        """
+        q, far = motion.q, RESTART * self.equation.shapes.scale
+        resting = (self.equation.shapes.rest(motion.t, motion.v, speed) > 0.5).all(axis=1)
+        known = np.convolve(resting, np.ones(2 * beside + 1))[beside : beside + len(q), None] < 0.5
+        known = np.repeat(known, q.shape[1], axis=1)
+        ends = np.flatnonzero(resting & ~np.append(resting[1:], False))
+        for start, origin in ((0, self.rested), *((int(k), q[k].copy()) for k in ends)):
+            moved = np.abs(q[start:] - origin) > far
+            known[start:] &= np.maximum.accumulate(moved, axis=0) | np.isnan(origin)
+            self.rested = np.where(moved.any(axis=0), np.nan, origin)
+        return known
 
     def run(self, prepared: PreparedWindow) -> Array:
         """Values along the next window, which may overlap the one before."""
