@@ -456,8 +456,8 @@ class JoinedTable:
             )
             if part in averaged
             else Message(
-                "joined_by_interpolation", "{other} ({rate:.4g} Hz) is interpolated", other=chosen.label(part),
-                rate=1.0 / part.step,
+                "joined_by_interpolation", "{other} ({rate:.4g} Hz) is interpolated: it holds nothing above {most:.3g} "
+                "Hz", other=chosen.label(part), rate=1.0 / part.step, most=0.5 / part.step,
             )
             for part in others
         ]  # fmt: skip

@@ -694,6 +694,8 @@ def read_log(
     gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
     given = {key: value for key, value in locals().items() if key not in NOT_GIVEN and value is not None}
+    if isinstance(topic, list | tuple):
+        given["topic"] = "+".join(map(str, topic))  # as the command line says it
     from dynid.logs.joined import JoinedTable, file_parts, join_tables
 
     parts = file_parts(path)
