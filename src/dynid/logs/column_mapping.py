@@ -55,7 +55,7 @@ def parse_header(log: str, header: object, robot: Robot) -> tuple[str, ...]:
         plain, unit = split_unit(name)
         meaning = reader.read_name(name)
         bare = meaning is not None and meaning.joint is None and meaning.number is None and not meaning.words
-        if meaning and bare and match["count"] and meaning.channel in ("q", "v", "a", "tau") and count != robot.n:
+        if meaning and bare and match["count"] and meaning.channel in ("q", "v", "a", "tau") and count > robot.n:
             raise LogError(
                 log, "joint_count_mismatch", "{option}: {part!r} names {count} columns, the robot '{robot}' has {n} "
                 "joints", "write {name}*{n}, and _ for columns of other joints", option=option, part=match[0],

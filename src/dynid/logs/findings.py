@@ -351,10 +351,11 @@ def _levels(x: Array) -> tuple[int, float]:
     x = x[:: max(1, len(x) // 8192)]
     if room == 0.0:
         return 0, 0.0
-    levels = np.unique(np.round((x - x.min()) / room, 6))
-    if len(levels) > 0.5 * len(x):
+    steps = np.diff(np.sort(np.round((x - x.min()) / room, 6)))
+    count = 1 + int(np.count_nonzero(steps))
+    if count > 0.5 * len(x):
         return 0, 0.0
-    return len(levels), room * float(np.quantile(np.diff(levels), 0.1))
+    return count, room * float(np.quantile(steps[steps > 0.0], 0.1))
 
 
 def _regular_hold(x: Array, most: int) -> float:
@@ -645,7 +646,8 @@ class ChannelWatch:
         if self.newest is not None:
             busy |= x[0] == getattr(self.newest[0], name)[0]
         for j, is_busy in enumerate(busy.tolist()):
-            runs[j] = self._follow_runs_of_joint(name, j, x, samples, rows, q_before) if is_busy else None
+            run = self._follow_runs_of_joint(name, j, x, samples, rows, q_before) if is_busy else None
+            runs[j] = run if run is not None and run.rows > 1 else None
 
     def _follow_runs_of_joint(
         self, name: str, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array

@@ -44,7 +44,8 @@ _MAGIC = (
     (b"MATLAB", "MAT"),
 )
 FORMATS = (
-    "CSV (.csv .txt .tsv .dat .log, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+    "CSV (.csv .txt .tsv .dat .log, also .gz), .parquet, .npz .npy, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a "
+    "rosbag2"
 )
 
 
@@ -70,12 +71,13 @@ def format_hint_from_content(path: Path) -> str:
 
 def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
     from dynid.logs.readers.hdf5 import open_hdf5, open_mat
-    from dynid.logs.readers.npz import open_npz
+    from dynid.logs.readers.npz import open_npy, open_npz
     from dynid.logs.readers.parquet import open_parquet
 
     return {
         **dict.fromkeys((".parquet", ".pq"), open_parquet),
         ".npz": open_npz,
+        ".npy": open_npy,
         ".mat": open_mat,
         **dict.fromkeys((".h5", ".hdf5"), open_hdf5),
     }
