@@ -773,13 +773,13 @@ changes("export", exported, template=Later(other_template))
 refused("export", "a template is for .urdf", lambda **k: exported(name="out.c", **k), template=Later(other_template))
 held: Call = lambda: from_urdf(lock={"shoulder": 0.5})  # noqa: E731
 CASES["export.lock"] = [
-    lambda: _refused(lambda **k: exported(held(), template=urdf(), **k), "lock it", {}),
+    lambda: _refused(lambda **k: exported(held(), template=urdf(), **k), "off", {"lock": {"shoulder": 0.1}}),
     lambda: plain(exported(held(), template=urdf(), lock={"shoulder": 0.5})),
 ]
 for name in ("out.c", "out.toml", "out.xml", "out.json"):
     refused("export", "lock= is for", lambda name=name, **k: exported(held(), name, **k), lock={"shoulder": 0.5})
 refused("export", "lock= is for", lambda **k: exported(robot(), **k), lock={"1": 0.5})
-changes("verify", lambda **k: dynid.verify(urdf(), held(), **k), lock={"shoulder": 0.5})
+changes("verify", lambda **k: dynid.verify(urdf(), held(), **k), lock={"shoulder": 0.1})
 refused("verify", "lock= is for", lambda **k: dynid.verify(exported(robot(), "a.toml"), robot(), **k), lock={"1": 0.5})
 
 

@@ -18,7 +18,7 @@ from dynid.robot.inertia import SYMBOLS, pseudo_inertia
 from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
 from dynid.robot.io.urdf import pose_from_origin
 from dynid.robot.io.xml import file_and_line_of
-from dynid.robot.load import load_robot
+from dynid.robot.load import load_with_locks_of
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -206,7 +206,7 @@ def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipso
     path = Path(source)
     if path.suffix.lower() != ".urdf":
         raise PhysicalError("unsupported_suffix", "{path}: shapes of links are read from a .urdf file", path=path)
-    refuse_other_robot(robot, load_robot(path), "the geometry")
+    refuse_other_robot(robot, load_with_locks_of(path, robot), "the geometry")
     points: dict[int, list[Array]] = {}
     notes: list[Message] = []
     missing: set[int] = set()

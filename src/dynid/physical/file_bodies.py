@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from dynid.errors import RobotFileError
 from dynid.physical.prior import is_massless
 from dynid.robot.io.mjcf_expansion import pose_by_quaternion, stated_inertia
-from dynid.robot.io.urdf import link_inertia, pose_from_origin
+from dynid.robot.io.urdf import link_inertia, locked_joint_motion, pose_from_origin
 from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
@@ -124,7 +124,7 @@ def urdf_links_with_carriers(path: Path, robot: Robot) -> list[tuple[Element, in
     for element in root.findall("link"):
         T, place = Transform.identity(), element.get("name", "")
         while place not in moving and place in above:
-            T = pose_from_origin(above[place]) @ T
+            T = pose_from_origin(above[place]) @ locked_joint_motion(above[place], robot.locks) @ T
             place = _name_of_joint_link(above[place], "parent")
         found.append((element, moving.get(place, -1), T))
     return found

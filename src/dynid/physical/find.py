@@ -25,7 +25,7 @@ from dynid.physical.problem import (
     scale_prior_to_data,
 )
 from dynid.physical.search import MARGIN, search_bodies
-from dynid.robot.load import load_robot
+from dynid.robot.load import load_with_locks_of
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -64,7 +64,7 @@ def physical_parameters(
         )  # fmt: skip
     if not result.factors:
         raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
-    given = None if prior is None else prior if isinstance(prior, Robot) else load_robot(prior)
+    given = None if prior is None else prior if isinstance(prior, Robot) else load_with_locks_of(prior, result.robot)
     seen = identified_combinations(result)
     believed = scale_prior_to_data(result, seen, find_prior(result.robot, given))
     shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DynidError, RobotFileError, UnknownRobotError
-from dynid.robot.locking import lock_joints
+from dynid.robot.locking import lock_joints, lock_loaded_robot
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Transform, freeze
 from dynid.storage.files import hash_file, suggest_similar_file
@@ -43,6 +43,12 @@ def load_robot(
     if gravity is not None:
         robot = replace(robot, gravity=gravity)
     return robot
+
+
+def load_with_locks_of(source: str | os.PathLike[str], other: Robot) -> Robot:
+    """Load a robot with the joints held that another one, such as that of a result, holds."""
+    robot = load_robot(source)
+    return lock_loaded_robot(robot, {name: x for name, x in other.locks.items() if name in robot.joint_names})
 
 
 def _find_and_load(path: Path, source: str, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:

@@ -111,11 +111,13 @@ def view(
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
         reading = {"--column": column, "--sign": sign, "--zero": zero, "--order": order}
         terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
-    locks = terminal.parse_locks(lock or [])
-    loaded = load_robot(robot, lock=locks)
+    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     reader = log_options.LogReader.of(loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order)
-    path = None if trajectory is None else motions.read_joint_path(trajectory, loaded, reader)
-    shapes, notes = motions.read_urdf_shapes(robot, loaded, locks)
+    path = None
+    if trajectory is not None:
+        loaded = motions.robot_of_path(trajectory, loaded, reader)
+        path = motions.read_joint_path(trajectory, loaded, reader)
+    shapes, notes = motions.read_urdf_shapes(robot, loaded)
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
     motions.show_shape_notes(notes, screen)

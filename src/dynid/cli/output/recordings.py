@@ -21,8 +21,9 @@ from dynid.excitation.quintics import Quintics
 from dynid.logs.column_names import reaction_channels
 from dynid.logs.log import Log
 from dynid.logs.markers import MarkerFit
-from dynid.logs.read import read_log
+from dynid.logs.read import read_log, robot_with_locks_of
 from dynid.messages import Message
+from dynid.robot.locking import hold_missing_joints, may_stand_anywhere
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -39,16 +40,31 @@ _KEYS = {"positions": "q", "velocities": "v", "accelerations": "a"}
 _YAML_FORM = Message("unknown_yaml", "this is not the YAML that dynid excite writes", "use its .csv or .json")
 
 
+def robot_of_motion(path: Path, robot: Robot) -> Robot:
+    """The robot without the joints that a motion does not have, which are held at 0."""
+    if path.suffix.lower() not in (".json", ".yaml", ".yml"):
+        return robot_with_locks_of(robot, [read_log(path, robot)])
+    data = _read_trajectory_file(path)
+    given = data.get("joint_names") if isinstance(data, Mapping) else None
+    missing = [joint for joint in robot.joint_names if joint not in given] if isinstance(given, list) else []
+    fits = 2 * len(missing) <= robot.n and may_stand_anywhere(robot, missing)
+    return hold_missing_joints(robot, dict.fromkeys(missing, 0.0), ()) if fits else robot
+
+
+def _read_trajectory_file(path: Path) -> Any:
+    """Data of a JointTrajectory in a .json or .yaml file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise LogError(str(path), "file_unreadable", "cannot be read: {reason}", reason=reason) from error
+    return _parse_trajectory_text(str(path), text, path.suffix.lower())
+
+
 def read_motion(path: Path, robot: Robot) -> Motion:
     """Read t, q, v, a: a JointTrajectory as .json or .yaml, else columns that are matched as those of a log."""
-    suffix = path.suffix.lower()
-    if suffix in (".json", ".yaml", ".yml"):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise LogError(str(path), "file_unreadable", "cannot be read: {reason}", reason=reason) from error
-        arrays = _arrays_of_trajectory(str(path), _parse_trajectory_text(str(path), text, suffix), robot)
+    if path.suffix.lower() in (".json", ".yaml", ".yml"):
+        arrays = _arrays_of_trajectory(str(path), _read_trajectory_file(path), robot)
     else:
         log = read_log(path, robot)
         missing = [what for key, what in (("v", "velocities"), ("a", "accelerations")) if key not in log.channels]
