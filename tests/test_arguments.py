@@ -681,6 +681,11 @@ def from_urdf(**k: Any) -> Robot:
 changes("load_robot", from_urdf, gravity=(0.0, 0.0, -1.6))
 changes("load_robot", from_urdf, floating_base=True)
 changes("load_robot", from_urdf, lock={"shoulder": 0.5})
+changes("load_robot", lambda **k: from_urdf(**k).package_path, package_path=Later(folder))
+refused("load_robot", "package_path= is for", lambda **k: dynid.load_robot("panda", **k), package_path=Later(folder))
+refused("load_robot", "xacro= is for", lambda **k: dynid.load_robot("panda", **k), xacro=True)
+refused("check_robot", "xacro= is for", lambda **k: dynid.check_robot("panda", **k), xacro=True)
+refused("check_robot", "is for", lambda **k: dynid.check_robot("panda", **k), package_path=Later(folder))
 
 
 def almost_right(**k: Any) -> Robot:
@@ -757,6 +762,7 @@ def boxed() -> Path:
 
 
 changes("physical_parameters", lambda **k: dynid.physical_parameters(of_urdf(), **k), geometry=Later(boxed))
+refused("physical_parameters", "package_path= says where meshes are", bodies, package_path=Later(folder))
 
 
 def exported(subject: Any = None, name: str = "out.urdf", **k: Any) -> Path:

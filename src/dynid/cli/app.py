@@ -13,6 +13,7 @@ from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
 from dynid.cli.commands.robots import base, mdh, robots, unknown
+from dynid.cli.options import with_urdf_options
 from dynid.deprecated import OPTIONS
 
 app = typer.Typer(
@@ -58,4 +59,4 @@ class _CommandWithOldOptions(TyperCommand):
 
 
 for command, words in COMMANDS.items():
-    app.command(short_help=words, cls=_CommandWithOldOptions)(command)
+    app.command(short_help=words, cls=_CommandWithOldOptions)(with_urdf_options(command))

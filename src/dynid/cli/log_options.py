@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from dynid.cli import terminal
+from dynid.cli.options import load_robot_file
 from dynid.errors import DynidError, LogError
 from dynid.logs.log import Log
 from dynid.logs.read import GearLike, OrderLike, read_log, robot_with_locks_of
-from dynid.robot.load import load_robot
 from dynid.robot.locking import may_lack_joints
 from dynid.robot.robot import Robot
 
@@ -39,7 +39,7 @@ def load_configured_robot(robot: str, gravity: str | None, lock: Sequence[str], 
             raise DynidError(
                 "invalid_gravity", "--gravity {gravity}:", "give three numbers x,y,z in m/s^2", gravity=gravity,
             )  # fmt: skip
-    return load_robot(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
+    return load_robot_file(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
 
 
 def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str], keep: Sequence[Path]) -> None:

@@ -93,7 +93,7 @@ def _collect_mjcf_bodies(
 
 def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
     """Bodies of a URDF or MJCF as written; those of other files as they were loaded."""
-    if source.lower().endswith(".urdf"):
+    if source.lower().endswith((".urdf", ".xacro")):
         return _urdf_bodies(Path(source), robot)
     if source.lower().endswith(".xml"):
         found = mjcf_bodies(Path(source), robot)
@@ -117,7 +117,7 @@ def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
 
 def urdf_links_with_carriers(path: Path, robot: Robot) -> list[tuple[Element, int, Transform]]:
     """Every <link> of a URDF with the index of the moving link that has it (-1: the base), and T_carrier_link."""
-    root = read_xml(path, "robot", "is this a URDF?")
+    root = read_xml(path, "robot", "is this a URDF?", text=robot.description if str(path) == robot.source else "")
     moving = {link.name: k for k, link in enumerate(robot.links)}
     above = {_name_of_joint_link(joint, "child"): joint for joint in root.findall("joint")}
     found = []

@@ -157,7 +157,8 @@ class Robot:
     size at a joint, such as a gas spring. `sensor`: the force plate under the base, if it is not in frame 0.
     `unknown`: symbols and entries (`d3`) of the table whose values are nominal only. `files`: what it was loaded
     from, hashed; nothing for a robot made in memory. `locks`: joints of the file that are held, with their positions
-    (rad or m): those of `load_robot`, and those that logs do not have. A rotor that the sensor declares with its
+    (rad or m): those of `load_robot`, and those that logs do not have. `package_path`: folders in which `package://` is
+    looked for; `description`: the URDF that a xacro file was expanded to. A rotor that the sensor declares with its
     inertia J gives its joint the nominal Ia = ratio^2 J; `warnings` name values that disagreed.
     """
 
@@ -175,6 +176,8 @@ class Robot:
     files: tuple[InputFile, ...] = ()
     warnings: tuple[Message, ...] = ()
     locks: Mapping[str, Finite] = field(default_factory=dict)
+    package_path: tuple[str, ...] = ()
+    description: str = ""
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
@@ -390,5 +393,9 @@ def _check_links(robot: Robot) -> None:
 
 StoredRobot = Annotated[
     Robot,
-    Form(drop=("warnings",), optional=("notes", "sensor", "unknown", "files", "locks"), check=_check_links),
+    Form(
+        drop=("warnings", "package_path", "description"),
+        optional=("notes", "sensor", "unknown", "files", "locks"),
+        check=_check_links,
+    ),
 ]

@@ -132,8 +132,8 @@ class Shape:
 
 def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
     """Read the visuals of a URDF: the shapes that can be drawn, and a note for each that cannot."""
-    root = read_xml(urdf, "robot", "is this a URDF?")
-    folders = MeshFolders.of(urdf)
+    root = read_xml(urdf, "robot", "is this a URDF?", text=robot.description)
+    folders = MeshFolders.of(urdf, package_path=robot.package_path)
     carriers = _find_carrying_links(root, robot, lock)
     shapes: list[Shape] = []
     notes: list[Message] = []

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, OrderOption, RobotArgument, SignOption, ZeroOption
+from dynid.cli.options import (
+    JsonOption,
+    LockOption,
+    OrderOption,
+    RobotArgument,
+    SignOption,
+    ZeroOption,
+    load_robot_file,
+)
 from dynid.errors import DynidError
 
 
@@ -44,7 +52,6 @@ def excite(
     from dynid.cli import terminal
     from dynid.cli.output import motions
     from dynid.excitation.design import design_excitation
-    from dynid.robot.load import load_robot
 
     terminal.check_output_path("--out", out, suffixes=(".csv",))
     if not 0.0 < rate < float("inf"):
@@ -54,7 +61,7 @@ def excite(
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     if out is None:
         terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
-    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     limits = motions.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
@@ -101,7 +108,6 @@ def view(
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import motions
-    from dynid.robot.load import load_robot
     from dynid.viewer.server import check_viewer_installed, run_viewer
 
     check_viewer_installed()
@@ -111,7 +117,7 @@ def view(
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
         reading = {"--column": column, "--sign": sign, "--zero": zero, "--order": order}
         terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
-    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     reader = log_options.LogReader.of(loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order)
     path = None
     if trajectory is not None:
@@ -152,10 +158,9 @@ def markers(
     from dynid.cli import log_options, terminal
     from dynid.cli.output import recordings
     from dynid.logs.markers import angles_from_markers
-    from dynid.robot.load import load_robot
 
     log_options.check_outputs(out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot)])
-    loaded = load_robot(robot)
+    loaded = load_robot_file(robot)
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
     read = recordings.read_markers(file, marker or [], unit)
     at = recordings.still_frames(read.t, still)

@@ -208,7 +208,7 @@ def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
 def read_urdf_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Message]]:
     """Shapes of a URDF, and notes on those that are not drawn; other robots are drawn as skeletons."""
     file = Path(source)
-    if file.suffix.lower() != ".urdf" or not file.is_file():
+    if file.suffix.lower() not in (".urdf", ".xacro") or not file.is_file():
         return [], []
     return read_shapes(file, robot, robot.locks)
 

@@ -54,14 +54,16 @@ UNLIMITED = 1e9
 """A travel, speed or effort from which on it is no limit; the format insists on a number."""
 
 
-def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool, text: str = "") -> Robot:
     """Read a URDF: fixed joints merged, mimic joints as couplings, rounded rpy angles snapped with a note.
+
+    text: the URDF that a xacro file was expanded to.
 
     All numbers are read here; pinocchio gets them as they were read, and what it makes of them is compared.
     """
     import pinocchio as pin
 
-    root = read_xml(path, "robot", "is this a URDF? (MJCF files end in .xml)")
+    root = read_xml(path, "robot", "is this a URDF? (MJCF files end in .xml)", text=text)
     _check_urdf(path, root)
     notes = [
         Message(
@@ -92,6 +94,7 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
         couplings=couplings,
         source=str(path),
         notes=tuple(notes),
+        description=text,
     )
     return merge_fixed_links(lock_joints(robot, lock))
 
