@@ -438,6 +438,8 @@ def marked(**k: Any) -> dynid.MarkerFit:
 
 changes("angles_from_markers", marked, start=[0.1])
 changes("angles_from_markers", marked, at=[0, 1])
+shapes = np.random.default_rng(5).uniform(1.0, 9.0, (50, 3, 1, 1)) * np.eye(3)
+changes("angles_from_markers", marked, covariance=shapes)
 changes("angles_from_markers", marked, offsets=np.full((3, 3), [[0.1, 0.1, 0.1], [np.nan] * 3, [np.nan] * 3]))
 changes("angles_from_markers", marked, camera=Transform(rotation_about(np.array([1.0, 0, 0]), 0.1), np.zeros(3)))
 changes("MarkerFit.log", lambda **k: marked().log(**k), tau=np.ones((50, 1)))

@@ -42,7 +42,8 @@ class MarkerCarriers:
 class MarkerRows:
     """Linear rows e - J dq - H ds of some frames, zero where a marker is hidden.
 
-    e (N, m, 3); J (N, m, 3, n); R (N, m, 3, 3) rotation of the marker's link; x (N, m, 3); seen (N, m).
+    e (N, m, 3); J (N, m, 3, n); R (N, m, 3, 3) rotation of the marker's link; x (N, m, 3); seen (N, m). Where markers
+    have covariances, e and J are weighted by M (N, m, 3, 3); distance is e in m in any case.
     """
 
     e: Array
@@ -50,6 +51,8 @@ class MarkerRows:
     R: Array
     x: Array
     seen: NDArray[np.bool_]
+    distance: Array
+    M: Array | None = None
 
     @property
     def information(self) -> Array:
@@ -73,6 +76,8 @@ class MarkerRows:
             Rt = -self.R.transpose(0, 1, 3, 2) * self.seen[..., None, None]
             turn = np.stack([np.cross(axis, self.x) for axis in np.eye(3)], axis=-1)
             columns[..., -6:-3], columns[..., -3:] = Rt @ turn, Rt
+        if self.M is not None:
+            columns = self.M @ columns
         return columns.reshape(N, 3 * m, -1)
 
 
@@ -103,8 +108,13 @@ def local_positions(carried: MarkerCarriers, q: Array, x: Array) -> Array:
     return np.asarray((R.transpose(0, 1, 3, 2) @ (x - p)[..., None])[..., 0])
 
 
-def marker_rows(carried: MarkerCarriers, q: Array, x: Array, offsets: Array) -> MarkerRows:
-    """Rows at joint positions q (N, n), markers x (N, m, 3) in frame 0 and offsets (m, 3), NaN where not known yet."""
+def marker_rows(
+    carried: MarkerCarriers, q: Array, x: Array, offsets: Array, weights: Array | None = None
+) -> MarkerRows:
+    """Rows at joint positions q (N, n), markers x (N, m, 3) in frame 0 and offsets (m, 3), NaN where not known yet.
+
+    weights (N, m, 3, 3): of what markers miss in frame 0.
+    """
     robot, links = carried.robot, carried.links
     poses = link_poses(robot, q)
     N, m, n = len(q), len(links), len(robot.tree_joints)
@@ -125,7 +135,10 @@ def marker_rows(carried: MarkerCarriers, q: Array, x: Array, offsets: Array) -> 
     Rt = R.transpose(0, 1, 3, 2)
     J = (Rt @ J) * seen[..., None, None]
     e = np.where(seen[..., None], (Rt @ (x - p)[..., None])[..., 0] - np.nan_to_num(offsets), 0.0)
-    return MarkerRows(e, J, R, x, seen)
+    if weights is None:
+        return MarkerRows(e, J, R, x, seen, e)
+    M = weights @ R
+    return MarkerRows((M @ e[..., None])[..., 0], M @ J, R, x, seen, e, M)
 
 
 def make_invertible(A: Array) -> Array:
@@ -166,12 +179,20 @@ class SharedUnknowns:
     misfit: float
 
 
-def solve_frames(carried: MarkerCarriers, q: Array, x: Array, offsets: Array, tolerance: float = 1e-10) -> Array:
+def solve_frames(
+    carried: MarkerCarriers,
+    q: Array,
+    x: Array,
+    offsets: Array,
+    tolerance: float = 1e-10,
+    *,
+    weights: Array | None = None,
+) -> Array:
     """Least squares of every frame by itself from its own start (Gauss-Newton with limited steps, rad and m)."""
     q = q.copy()
     moving = np.arange(len(q))
     for _ in range(STEPS):
-        rows = marker_rows(carried, q[moving], x[moving], offsets)
+        rows = marker_rows(carried, q[moving], x[moving], offsets, None if weights is None else weights[moving])
         dq = np.linalg.solve(make_invertible(rows.information), rows.gradient[..., None])[..., 0] * carried.free
         size = np.abs(dq).max(axis=1)
         q[moving] += dq * np.minimum(1.0, 0.5 / np.maximum(size, 1e-300))[:, None]
@@ -207,9 +228,12 @@ def _follow_forwards(carried: MarkerCarriers, x: Array, offsets: Array, start: A
 
 
 def adjust_shared(
-    carried: MarkerCarriers, q: Array, x: Array, held: NDArray[np.bool_], shared: SharedUnknowns
-) -> SharedUnknowns:
+    carried: MarkerCarriers, q: Array, x: Array, held: NDArray[np.bool_], shared: SharedUnknowns,
+    weights: Array | None = None,
+) -> SharedUnknowns:  # fmt: skip
     """Adjust offsets, camera and the joint positions of some frames together, those of held frames kept.
+
+    weights (N, m, 3, 3): of what markers miss in the measuring frame.
 
     Gauss-Newton with the joints of every frame eliminated first (an arrow matrix), steps halved where they overshoot.
     """
@@ -217,7 +241,7 @@ def adjust_shared(
     best = np.inf
     step: tuple[Array, Array] | None = None
     for _ in range(STEPS):
-        rows = marker_rows(carried, q, x @ turn.T + shift, offsets)
+        rows = marker_rows(carried, q, x @ turn.T + shift, offsets, None if weights is None else weights @ turn.T)
         cost = float((rows.e**2).sum())
         if step is not None and cost > best * (1.0 + 1e-9) + 1e-26:
             dq, ds = (-0.5 * part for part in step)  # back by half of the last step
@@ -231,12 +255,12 @@ def adjust_shared(
         step = (dq, ds)
         if max(np.abs(dq).max(initial=0.0), np.abs(ds).max(initial=0.0)) < 1e-12:
             break
-    rows = marker_rows(carried, q, x @ turn.T + shift, offsets)
+    rows = marker_rows(carried, q, x @ turn.T + shift, offsets, None if weights is None else weights @ turn.T)
     normal = _ReducedNormalEquations.of(carried, rows, held, shared)
     normal.refuse_undetermined_zero_positions(carried)
     freedom = 3 * int(rows.seen.sum()) - int(carried.free.sum()) * int((~held).sum()) - normal.rank
     variance = float((rows.e**2).sum()) / freedom if freedom > 0 else np.nan
-    misfit = float(np.sqrt((rows.e[held] ** 2).sum() / max(3 * int(rows.seen[held].sum()), 1)))
+    misfit = float(np.sqrt((rows.distance[held] ** 2).sum() / max(3 * int(rows.seen[held].sum()), 1)))
     return SharedUnknowns(offsets, turn, shift, shared.unknown, shared.camera, normal.covariance, variance, misfit)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError
+from dynid.logs.cameras import Triangulation
 from dynid.logs.log import Log
 from dynid.logs.marker_fit import (
     FRAMES,
@@ -130,7 +131,7 @@ class MarkerFit:
 def angles_from_markers(
     robot: Robot,
     t: ArrayLike,
-    markers: ArrayLike,
+    markers: ArrayLike | Triangulation,
     links: Sequence[str],
     *,
     start: ArrayLike,
@@ -138,6 +139,7 @@ def angles_from_markers(
     offsets: ArrayLike | None = None,
     camera: Transform | None = None,
     refine_camera: bool = False,
+    covariance: ArrayLike | None = None,
 ) -> MarkerFit:
     """Find joint positions from marker positions by least squares, with unknown places of the markers on the links.
 
@@ -147,9 +149,20 @@ def angles_from_markers(
     frames, so let the robot stand there for a while. offsets (m, 3): those that are known, NaN elsewhere. camera: pose
     of the measuring frame in frame 0, the same frame where missing; refine_camera adjusts it too, from a pose that is
     right within some degrees. Open trees only.
+
+    markers may be what `triangulate` finds in images, in m, with its covariances; covariance (N, m, 3, 3) in m^2 is
+    that of other marker positions. Both weigh the markers: their ratios count, their common scale follows from the fit
+    where there are enough markers.
     """
+    seen_by_cameras: tuple[Message, ...] = ()
+    if isinstance(markers, Triangulation):
+        if covariance is not None:
+            raise DynidError("covariance_given_twice", "triangulated markers have covariances; leave covariance out")
+        found = markers
+        markers, covariance, seen_by_cameras = found.points, found.covariance, found.warnings
     times, seen, x, posture, known = _check_arguments(robot, t, markers, links, start, offsets)
     carried = MarkerCarriers.of(robot, _find_carriers(robot, links))
+    weights, scale = _marker_weights(covariance, seen)
     held = _frame_mask(at, len(x))
     pose = camera or Transform.identity()
     first = int(np.flatnonzero(held)[0])
@@ -163,8 +176,34 @@ def angles_from_markers(
     if shared.unknown.any() or refine_camera:
         some = _frames_to_adjust(held, seen)
         start_q = np.where(held[some, None], posture, q[some])
-        shared = adjust_shared(carried, start_q, x[some], held[some], shared)
-    return _fit_every_frame(carried, times, x, q, shared)
+        chosen = None if weights is None else weights[some]
+        shared = adjust_shared(carried, start_q, x[some], held[some], shared, chosen)
+    fit = _fit_every_frame(carried, times, x, q, shared, weights, scale)
+    return replace(fit, warnings=(*seen_by_cameras, *fit.warnings))
+
+
+def _marker_weights(covariance: ArrayLike | None, seen: NDArray[np.bool_]) -> tuple[Array | None, float]:
+    """Weights (N, m, 3, 3) W with W'W the inverse covariance over its typical size, and that size (m^2); none: NaN."""
+    if covariance is None:
+        return None, np.nan
+    C = _to_array("covariance", covariance)
+    if C.shape != (*seen.shape, 3, 3):
+        raise DynidError(
+            "wrong_shape", "covariance must have shape {expected!s}, got {shape!s}", expected=(*seen.shape, 3, 3),
+            shape=C.shape,
+        )  # fmt: skip
+    C = np.where(seen[..., None, None], C, np.eye(3))
+    try:
+        L = np.linalg.cholesky(C) if np.isfinite(C).all() else None
+    except np.linalg.LinAlgError:
+        L = None
+    if L is None or np.abs(C - C.swapaxes(2, 3)).max(initial=0.0) > 1e-6 * np.abs(C).max(initial=0.0):
+        raise DynidError(
+            "covariance_not_positive",
+            "covariance must hold symmetric positive definite matrices where markers are seen",
+        )
+    scale = float(np.median(np.einsum("nmii->nm", C)[seen])) / 3.0 if seen.any() else 1.0
+    return np.sqrt(scale) * np.linalg.inv(L), scale
 
 
 def _check_arguments(
@@ -291,21 +330,26 @@ def _frames_to_adjust(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArr
     return np.sort(np.concatenate([fixed, others[spread]]))
 
 
-def _fit_every_frame(carried: MarkerCarriers, t: Array, x: Array, q: Array, shared: SharedUnknowns) -> MarkerFit:
-    """Every frame by itself with what is shared held, and the deviations of both."""
+def _fit_every_frame(
+    carried: MarkerCarriers, t: Array, x: Array, q: Array, shared: SharedUnknowns, weights: Array | None, scale: float
+) -> MarkerFit:
+    """Every frame by itself with what is shared held, and the deviations of both; scale: variance if none is found."""
     q, sigma = q.copy(), np.empty_like(q)
-    squares, counts = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    squares, counts, weighted = np.zeros(x.shape[1]), np.zeros(x.shape[1]), 0.0
     hidden = np.zeros(q.shape, dtype=np.bool_)
     for part in frame_slices(len(x)):
         in_base = x[part] @ shared.turn.T + shared.shift
-        q[part] = solve_frames(carried, q[part], in_base, shared.offsets)
-        rows = marker_rows(carried, q[part], in_base, shared.offsets)
-        squares += (rows.e**2).sum(axis=(0, 2))
+        own = None if weights is None else weights[part] @ shared.turn.T
+        q[part] = solve_frames(carried, q[part], in_base, shared.offsets, weights=own)
+        rows = marker_rows(carried, q[part], in_base, shared.offsets, own)
+        squares += (rows.distance**2).sum(axis=(0, 2))
+        weighted += float((rows.e**2).sum())
         counts += 3 * rows.seen.sum(axis=0)
         sigma[part], hidden[part] = _joint_deviations(carried, rows, shared)
     total = np.sqrt(squares.sum() / max(counts.sum(), 1.0))
     freedom = counts.sum() - (carried.free & ~hidden).sum()
-    variance = shared.variance if shared.covariance.size else squares.sum() / freedom if freedom > 0 else np.nan
+    variance = shared.variance if shared.covariance.size else weighted / freedom if freedom > 0 else np.nan
+    variance = scale if np.isnan(variance) else variance
     sigma = np.where(carried.free, sigma * np.sqrt(variance), np.inf)
     refuse_hidden_joints(carried, hidden)
     each = np.sqrt(squares / np.maximum(counts, 1.0))

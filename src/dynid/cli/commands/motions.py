@@ -146,7 +146,10 @@ def markers(
     marker: Annotated[list[str] | None, typer.Option(help="NAME=LINK (or joint) that carries it, repeatable")] = None,
     start: Annotated[str, typer.Option(help="joint positions at the beginning: rad or m, one per joint")] = "",
     still: Annotated[float, typer.Option(help="seconds that the robot stands so; longer is better")] = 0.0,
-    unit: Annotated[str, typer.Option(help="of the markers' positions: m, cm or mm")] = "m",
+    unit: Annotated[str, typer.Option(help="of the markers' positions, or of cameras' matrices: m, cm or mm")] = "m",
+    cameras: Annotated[
+        Path | None, typer.Option(help="a .toml of cameras: FILE has image points CAMERA.NAME.u, CAMERA.NAME.v in px")
+    ] = None,
     refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
     json: JsonOption = None,
@@ -159,14 +162,17 @@ def markers(
     from dynid.cli.output import recordings
     from dynid.logs.markers import angles_from_markers
 
-    log_options.check_outputs(out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot)])
+    log_options.check_outputs(
+        out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot), *([cameras] if cameras else [])]
+    )
     loaded = load_robot_file(robot)
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
-    read = recordings.read_markers(file, marker or [], unit)
+    read = recordings.read_markers(file, marker or [], unit, cameras)
     at = recordings.still_frames(read.t, still)
     fit = angles_from_markers(
-        loaded, read.t, read.positions, read.links, start=posture, at=at, refine_camera=refine_camera
-    )
+        loaded, read.t, read.positions if read.triangulation is None else read.triangulation, read.links,
+        start=posture, at=at, refine_camera=refine_camera,
+    )  # fmt: skip
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: recordings.write_marker_log(place, fit, read.others))
     outputs.write_json_file(json, lambda: recordings.marker_json_data(fit, loaded, read))
