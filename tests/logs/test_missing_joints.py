@@ -71,6 +71,26 @@ def test_the_result_is_the_one_with_the_joints_locked(file: Path, arm: Robot, tm
     assert bodies.robot.locks == FINGERS
 
 
+def test_a_log_in_memory_is_that_of_the_arm_before_the_gripper(file: Path, arm: Robot) -> None:
+    log = recording(arm)
+    found = identify(load_robot(file), log)
+    assert found.robot.locks == FINGERS
+    assert_allclose(found.values, identify(arm, log).values, rtol=1e-12, atol=1e-14)
+
+
+def test_an_mjcf_is_locked_alike(tmp_path: Path) -> None:
+    body = '<inertial pos="0.1 0 0" mass="2" diaginertia="0.1 0.1 0.1"/>'
+    (tmp_path / "arm.xml").write_text(
+        f"""<mujoco model="arm"><compiler autolimits="true"/>
+<worldbody><body name="a">{body}<joint name="j1" axis="0 0 1"/>
+<body name="b" pos="0.3 0 0">{body}<joint name="j2" axis="0 1 0"/><body name="f" pos="0.3 0 0">{body}
+<joint name="grip" type="slide" axis="0 1 0"/></body></body></body></worldbody></mujoco>"""
+    )
+    robot, held = load_robot(tmp_path / "arm.xml"), load_robot(tmp_path / "arm.xml", lock={"grip": 0.0})
+    log = write(tmp_path / "log.csv", recording(held), held.joint_names)
+    assert_allclose(identify(robot, log).values, identify(held, log).values, rtol=1e-12, atol=1e-14)
+
+
 def test_locking_later_is_locking_at_once(file: Path) -> None:
     from dynid.robot.locking import lock_loaded_robot
 

@@ -113,7 +113,8 @@ def identify(
     notes = result.notes
     if checked is None or _shares_recording(used, others):
         notes = (*notes, describe_same_motion(result.validation))
-    assumed = sorted({joint for log in used for joint in log.locks if joint not in log.standing} - set(loaded.locks))
+    seen = {joint for log in (*used, *others) for joint in log.standing}
+    assumed = sorted(set(robot.locks) - set(loaded.locks) - seen)
     if assumed and verdict.level != "good":
         trained = (*trained, Message(
             "locked_joint_may_have_moved", "joints {joints:20} are not in the log and taken to stand still; if they "

@@ -16,10 +16,10 @@ from dynid.errors import LogError
 from dynid.logs.column_mapping import ColumnPlace
 from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
 from dynid.logs.columns import ColumnPlan, match_columns
-from dynid.logs.log import CHANNELS, CHUNK, Log, Samples, Wiring
+from dynid.logs.log import CHANNELS, CHUNK, ArraySource, Log, Samples, Wiring
 from dynid.logs.readers.table import Batch, Numbers, Table, Wanted
 from dynid.messages import ANYTHING, Message, Option, Wording
-from dynid.robot.locking import hold_missing_joints, lock_loaded_robot
+from dynid.robot.locking import hold_missing_joints, lock_loaded_robot, may_lack_last_joints
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import suggest_similar_file
@@ -671,11 +671,12 @@ def _read_locks(
 
 def robot_with_locks_of(robot: Robot, logs: Iterable[Log]) -> Robot:
     """Return the robot with the joints locked that its logs do not have; logs must agree on what these are."""
-    several, kinds = tuple(logs), {link.joint: link.kind for link in robot.links}
+    kinds = {link.joint: link.kind for link in robot.links}
+    several = {log: log.locks or _joints_after_arrays(log, robot) for log in logs}
     held: dict[str, float] = {}
     seen: dict[str, str] = {}
-    for log in several:
-        for joint, position in log.locks.items():
+    for log, locks in several.items():
+        for joint, position in locks.items():
             if joint not in robot.joint_names:
                 continue  # locked already
             if joint in seen and joint in log.standing and abs(held[joint] - position) > STILL[kinds[joint]]:
@@ -688,14 +689,21 @@ def robot_with_locks_of(robot: Robot, logs: Iterable[Log]) -> Robot:
             if joint in log.standing and joint not in seen:
                 held[joint], seen[joint] = position, log.name
             held.setdefault(joint, position)
-    for log in several:
-        if more := [joint for joint in held if joint not in log.locks]:
+    for log, locks in several.items():
+        if more := [joint for joint in held if joint not in locks]:
             raise LogError(
                 log.name, "joints_missing_in_other_logs", "it has the joints {joints:20}, which other logs lack",
                 "hold them with {lock}, if they stood still", joints=more,
                 lock=Option("lock", {joint: held[joint] for joint in more}),
             )  # fmt: skip
     return hold_missing_joints(robot, held, seen)
+
+
+def _joints_after_arrays(log: Log, robot: Robot) -> dict[str, float]:
+    """Joints of a gripper after those of a log in memory, whose columns are counted; none where it has all."""
+    source = getattr(log.source, "whole", log.source)
+    width = source.samples.q.shape[1] if isinstance(source, ArraySource) else robot.n
+    return dict.fromkeys(robot.joint_names[width:], 0.0) if may_lack_last_joints(robot, width) else {}
 
 
 def _si_factors(

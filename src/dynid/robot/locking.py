@@ -95,7 +95,7 @@ def may_stand_anywhere(robot: Robot, joints: Collection[str]) -> bool:
     above = _joints_above(robot)
     others = {k for k in robot.active_links if robot.links[k].joint not in joints}
     for k in (k for k in robot.active_links if k not in others and any(k in above[x] for x in others)):
-        if robot.sensor is not None or others & set(above[k]):
+        if robot.floating or robot.sensor is not None or others & set(above[k]):
             return False
         axis, at = robot.links[k].axis, k
         while at >= 0:
