@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow bench bench-peers campaign docs clean
+.PHONY: demo test test-slow bench bench-peers campaign docs wheel clean
 
 $(VENV)/run.stamp: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +45,11 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "wrote site/index.html"
 
+wheel: $(VENV)/run.stamp
+	rm -rf build dist
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
 clean:
-	rm -rf $(VENV) build out site .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist out site .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -756,13 +756,13 @@ def tool_answer(case: Case) -> Answer:
     return Answer(best.options, payload, best.what.what, fast, result.verdict.level, seconds)
 
 
-REFUSALS = {"positions_look_like_degrees": "degrees", "positions_beyond_limits": "motor"}
+REFUSALS = {"positions_look_like_degrees": ("degrees", "motor"), "positions_beyond_limits": ("motor",)}
 """Codes of errors that name a mistake, and beginnings of its kind."""
 
 
 def _refused(case: Case, refusal: dynid.DynidError) -> Answer:
     """What a user does who is refused with the remedy: that, and asks again; nothing where the remedy is another."""
-    family = REFUSALS.get(refusal.code, "-")
+    family = REFUSALS.get(refusal.code, ())
     named = [mistake for mistake in case.mistakes if mistake.kind.startswith(family)]
     if not named:
         return Answer(level="refused", refusal=str(refusal))
@@ -936,7 +936,7 @@ def run(
     tasks = [(name, kind, seed, ask) for seed in seeds for name in robots for kind in kinds]
     found: list[Outcome] = []
     with Pool(processes) as pool:
-        for outcome in pool.imap(_work, tasks, chunksize=max(1, len(kinds) // 2)):
+        for outcome in pool.imap(_work, tasks, chunksize=1 if processes == 1 else max(1, len(kinds) // 2)):
             if outcome is None:
                 continue
             found.append(outcome)

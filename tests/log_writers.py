@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,21 @@ def write_mat73(path: Path, samples: Samples) -> Path:
 Message = tuple[str, int, Any]
 
 
-def write_bag(path: Path, messages: Sequence[Message], storage: str = "sqlite3") -> Path:
-    """Write (topic, time of recording in ns, message) to a rosbag2 folder."""
-    from rosbags.rosbag2 import StoragePlugin, Writer
-    from rosbags.typesys import Stores, get_typestore
+def type_store(**definitions: str) -> Any:
+    """The usual types of messages, and others by their definitions, called `package__Name`."""
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
     store = get_typestore(Stores.LATEST)
+    for name, text in definitions.items():
+        store.register(get_types_from_msg(text, name.replace("__", "/msg/")))
+    return store
+
+
+def write_bag(path: Path, messages: Sequence[Message], storage: str = "sqlite3", store: Any = None) -> Path:
+    """Write (topic, time of recording in ns, message) to a rosbag2 folder; store: types of the messages."""
+    from rosbags.rosbag2 import StoragePlugin, Writer
+
+    store = store or type_store()
     plugin = StoragePlugin.MCAP if storage == "mcap" else StoragePlugin.SQLITE3
     with Writer(path, version=9, storage_plugin=plugin) as writer:
         connections: dict[str, Any] = {}
@@ -114,7 +124,16 @@ def write_bag(path: Path, messages: Sequence[Message], storage: str = "sqlite3")
     return path
 
 
-def _header(stamp: int) -> Any:
+def forget_definitions(bag: Path) -> Path:
+    """Take the definitions of messages out of a bag, which older releases do not write."""
+    import sqlite3
+
+    with closing(sqlite3.connect(next(bag.glob("*.db3")))) as database, database:
+        database.execute("DELETE FROM message_definitions")
+    return bag
+
+
+def header(stamp: int) -> Any:
     from rosbags.typesys.stores.latest import builtin_interfaces__msg__Time as Time
     from rosbags.typesys.stores.latest import std_msgs__msg__Header as Header
 
@@ -124,7 +143,7 @@ def _header(stamp: int) -> Any:
 def joint_state(stamp: int, names: Sequence[str], q: Any, v: Any = (), tau: Any = ()) -> Any:
     from rosbags.typesys.stores.latest import sensor_msgs__msg__JointState as JointState
 
-    return JointState(_header(stamp), list(names), *(np.array(x, dtype=np.float64) for x in (q, v, tau)))
+    return JointState(header(stamp), list(names), *(np.array(x, dtype=np.float64) for x in (q, v, tau)))
 
 
 def wrench(stamp: int, values: Sequence[float]) -> Any:
@@ -132,7 +151,7 @@ def wrench(stamp: int, values: Sequence[float]) -> Any:
     from rosbags.typesys.stores.latest import geometry_msgs__msg__Wrench as Wrench
     from rosbags.typesys.stores.latest import geometry_msgs__msg__WrenchStamped as WrenchStamped
 
-    return WrenchStamped(_header(stamp), Wrench(Vector3(*values[:3]), Vector3(*values[3:])))
+    return WrenchStamped(header(stamp), Wrench(Vector3(*values[:3]), Vector3(*values[3:])))
 
 
 def bag_messages(samples: Samples, names: Sequence[str], epoch: int = 0) -> list[Message]:

@@ -44,10 +44,10 @@ def arm_urdf(*, limits: bool = True, gripper: bool = False, joints: tuple[str, .
     return "\n".join([*parts, "</robot>", ""])
 
 
-def recorded(robot: Robot, *, seconds: float = SECONDS, scale: float = 2.0) -> Log:
+def recorded(robot: Robot, *, seconds: float = SECONDS, scale: float = 2.0, seed: int = 1) -> Log:
     """A recording of the robot with a little noise on the torques."""
     t = np.arange(0.0, seconds, 1.0 / RATE)
-    return simulate(robot, smooth_path(robot, t, seed=1, scale=scale), noise=0.05, seed=0)
+    return simulate(robot, smooth_path(robot, t, seed=seed, scale=scale), noise=0.05, seed=seed - 1)
 
 
 def csv(log: Log, names: tuple[str, ...], *, q: str = "position", tau: str = "effort", factor: float = 1.0) -> str:

@@ -393,6 +393,10 @@ refused("read_log", "no finite number", read, zero={"2": np.nan})
 changes("read_log", read, order=["2", "1", "3"])
 changes("read_log", read, order={"tau": ["2", "1", "3"]})
 refused("read_log", "no torques", lambda **k: read("without_tau.csv", **k), order={"tau": ["2", "1", "3"]})
+changes("read_log", read, header="t,q*3,v*3,_*3,tau*3")
+refused("read_log", "header= names 7 columns", read, header="t,q*3,tau*3")
+changes("read_log", read, rows=(11, 200))
+refused("read_log", "rows must be FIRST and LAST", read, rows=(20, 10))
 
 
 def rewired(**k: Any) -> Log:
@@ -420,6 +424,7 @@ def read_bag(**k: Any) -> Log:
 
 
 refused("read_log", "/elsewhere", read_bag, topic="/elsewhere")
+refused("read_log", "/elsewhere", read_bag, topic=["/joint_states", "/elsewhere"])
 
 
 @cache

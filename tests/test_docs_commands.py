@@ -6,11 +6,14 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import commands_page
 from command_line import CommandLine, write_simulated
-from mistakes import arm_urdf
+from dynid import Wiring, load_robot
+from dynid.cli.project import forget_values
+from mistakes import arm_urdf, recorded
 
 DOCS = Path(__file__).parents[1] / "docs"
 known = commands_page.commands()
@@ -23,9 +26,13 @@ def commands(page: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", sorted(str(file.relative_to(DOCS)) for file in DOCS.rglob("*.md")))
-def test_options_of_every_command_in_the_docs_exist(page: str) -> None:
+def test_options_of_every_command_in_the_docs_exist(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if page == "project.md":
+        write_project(tmp_path)
     for name, *words in commands(page):
         known[name].make_context(name, list(words))
+    forget_values()
 
 
 @pytest.fixture
@@ -71,6 +78,31 @@ def test_recording_and_filter(run: CommandLine, tmp_path: Path) -> None:
     assert typed
     for words in typed:
         assert "verdict: good" in run(*words).out
+
+
+def write_project(place: Path) -> None:
+    """The project file of its page, with an arm and logs that need it."""
+    text = re.findall(r"```toml\n(.*?)```", (DOCS / "project.md").read_text(), re.DOTALL)[0]
+    (place / "dynid.toml").write_text(text)
+    (place / "my_robot.urdf").write_text(arm_urdf(gripper=True))
+    robot = load_robot(place / "my_robot.urdf", lock={"finger_left": 0.0, "finger_right": 0.0})
+    mistakes = Wiring(sign_tau=np.array([1.0, 1.0, -1.0]), zero=np.array([0.0, np.pi / 2, 0.0]))
+    for k in range(1, 5):
+        log = recorded(robot, seconds=25.0, seed=k).rewired(mistakes)
+        assert log.tau is not None
+        table = np.column_stack([log.t, np.degrees(log.q), 1e3 * log.tau])
+        np.savetxt(place / f"run{k}.csv", table, delimiter=",", header="clock,a,b,c,tau1,tau2,tau3", comments="")
+
+
+def test_the_project_of_its_page(run: CommandLine, tmp_path: Path) -> None:
+    write_project(tmp_path)
+    typed = [words for words in commands("project.md") if words[0] != "init"]
+    assert [words[0] for words in typed] == ["identify", "identify", "base", "identify"]
+    said = [run(*words).out for words in typed]
+    assert all(text.startswith("note: from dynid.toml: ") for text in said)
+    assert all("verdict: good" in text for text in (said[0], said[1], said[3]))
+    assert "filter: 20 Hz" in said[1]
+    assert "run4.csv: " in said[3]
 
 
 def test_unknown_prints_what_its_page_shows(run: CommandLine) -> None:

@@ -53,6 +53,8 @@ class Option:
                 blank = _BLANKS.get(self.keyword, "VALUE")
                 text = _angle_text if self.keyword == "zero" else _command_line_value_text
                 entries = [f"{key}={text(value, blank)}" for key, value in self.value.items()]
+            case (first, last) if self.keyword == "rows":
+                entries = [":".join("" if end is None else str(end) for end in (first, last))]
             case list() | tuple() if self.keyword == "sign":
                 entries = list(self.value)
             case _:

@@ -165,7 +165,7 @@ def test_a_mapping_resolves_an_ambiguity_by_joint_name() -> None:
         ({"q9": "q1"}, "no key 'q9'"),
         ({"q": ["q1", "q2"]}, "gives 2 columns for q, which needs 7"),
         ({"q": "q1"}, "q needs 7 columns, 'q1' is one"),
-        ({"q1": 5}, "must map to names"),
+        ({"q1": 5.0}, "must map to names"),
         ("q1", "must be a mapping"),
     ],
 )

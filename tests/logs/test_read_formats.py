@@ -180,7 +180,7 @@ def test_csv_reads_only_a_few_blocks_ahead(tmp_path: Path, panda: Robot, monkeyp
     taken: list[int] = []
     whole = text._blocks_of_whole_lines
 
-    def counted(*arguments: object) -> Iterator[tuple[bytes, bool]]:
+    def counted(*arguments: object) -> Iterator[tuple[bytes, float]]:
         for block in whole(*arguments):  # type: ignore[arg-type]
             taken.append(len(block[0]))
             yield block

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import dynid
 from dynid.logs.log import Log
 from dynid.logs.read import read_log
 from dynid.robot.load import load_robot
+from logs.test_layouts import read_by_words
 
 DATA = Path(os.environ.get("DYNID_DATA", Path(__file__).parents[3] / "shared" / "data"))
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"no recordings in {DATA}")
@@ -75,3 +78,38 @@ def test_matlab_structs_by_a_mapping_with_gears_give_the_prepared_log() -> None:
     assert log.tau is not None
     assert_allclose(log.tau * RATIOS, ready.tau, rtol=1e-6)
     assert any("transposed" in note for note in log.notes)
+
+
+def test_one_command_reads_the_published_matlab_files_as_the_prepared_logs() -> None:
+    columns = {"t": "time_cont", "q": "act_pos_mot_deg", "v": "act_vel_mot_deg_per_s", "tau": "act_torque_abs_nm"}
+    words = [word for key, name in columns.items() for word in ("--column", f"{key}=rec.{name}")]
+    words += ["--gain", ",".join(map(repr, RATIOS.tolist())), "--zero", "2=-90deg", "--zero", "3=90deg"]
+    robot = load_robot("kr300")
+    for run in "ABC":
+        ready = recording(f"kr300_weigand/log_{run}.csv.gz", "kr300")
+        raw = read_by_words(robot, str(DATA / f"kr300_weigand/{run}.mat"), words)
+        assert_allclose(raw.t, ready.t, atol=1e-9)
+        for channel in ("q", "v", "tau"):
+            assert_allclose(getattr(raw, channel), getattr(ready, channel), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", ["npz", "mat"])
+def test_published_files_give_the_parameters_of_the_prepared_logs(run: str) -> None:
+    options: dict[str, Any] = {"friction": ("viscous", "coulomb", "offset"), "cutoff": 8.0}
+    if run == "npz":
+        robot, folder = load_robot("lwr4"), DATA / "kuka_lwr4_flobaroid"
+        leave = {"columns": {"a": None}}
+        raw = read_log(folder / "measurements_1.npz", robot, **leave)  # type: ignore[arg-type]
+        ready = recording("kuka_lwr4_flobaroid/log_1.csv.gz", "lwr4")
+    else:
+        robot = load_robot("kr300")
+        names = {"t": "time_cont", "q": "act_pos_mot_deg", "v": "act_vel_mot_deg_per_s", "tau": "act_torque_abs_nm"}
+        raw = recording(
+            "kr300_weigand/A.mat", "kr300", columns={key: f"rec.{name}" for key, name in names.items()}, gain=RATIOS,
+            zero={"2": "-90deg", "3": "90deg"},
+        )  # fmt: skip
+        ready = recording("kr300_weigand/log_A.csv.gz", "kr300")
+    found, same = (dynid.identify(robot, log, **options) for log in (raw, ready))
+    assert found.names == same.names
+    assert_allclose(found.values, same.values, rtol=1e-3, atol=0.02 * np.max(same.sigma))

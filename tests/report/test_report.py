@@ -96,7 +96,7 @@ def test_the_page_has_all_sections_and_the_verdict_comes_first(tmp_path: Path) -
     write_report(result(), tmp_path / "r.html", logs=logs()[0], validate=logs()[1], command="dynid identify <x>")
     page = page_of(tmp_path / "r.html")
     assert sections_of(page) == [
-        "verdict", "prediction", "parameters", "friction", "robot", "identifiable", "data", "correlation",
+        "verdict", "diagnosis", "prediction", "parameters", "friction", "robot", "identifiable", "data", "correlation",
         "residuals", "condition", "warnings", "reproduce",
     ]  # fmt: skip
     read = Reader(page)
@@ -110,6 +110,35 @@ def test_the_page_has_all_sections_and_the_verdict_comes_first(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [tmp_path / "r.html"]
     assert read.text.count("first.csv, as recorded (the first of 2 logs only)") == 2
     assert "logs only, first.csv" not in read.text  # clouds are of the logs used, of which there is one
+
+
+def test_the_page_lists_what_was_tried_and_how_logs_differ(tmp_path: Path) -> None:
+    """A reversed torque, with the option that repairs it, and a log of a tilted mount, whose name is escaped."""
+    tilt = replace(robot(), gravity=np.array([1.5, 0.0, -9.69]))
+    one, two = recorded(robot(), seconds=15.0, name=EVIL), recorded(tilt, seconds=15.0, seed=5, name="tilted.csv")
+    assert one.tau is not None
+    assert two.tau is not None
+    sign = np.array([1.0, -1.0, 1.0])
+    reversed_ = identify(robot(), Log(one.t, one.q, tau=one.tau * sign, name=EVIL), friction=PLAIN)
+    tilted = identify(robot(), [one, two], friction=PLAIN)
+    assert reversed_.diagnosis is not None
+    assert tilted.agreement is not None
+    assert [x.kind for x in tilted.agreement.differences] == ["gravity"]
+    for found in (reversed_, tilted):
+        write_report(found, tmp_path / "r.html")
+        page = page_of(tmp_path / "r.html")
+        assert "diagnosis" in sections_of(page)
+        assert "evil.example" not in " ".join(str(a) for a in Reader(page).all("img") + Reader(page).all("a"))
+        text = Reader(page).text
+        for x in found.diagnosis.alternatives if found.diagnosis is not None else ():
+            assert x.what.what in text
+            assert all(option.render("command line") in text for option in x.options)
+        if found is reversed_:
+            assert found.diagnosis is not None
+            assert found.diagnosis.best is not None
+            assert "--sign tau.2" in text
+        else:
+            assert "tilt of the mount" in text
 
 
 def test_clouds_of_one_of_several_logs_say_so(tmp_path: Path) -> None:

@@ -182,4 +182,4 @@ def test_without_viser_the_install_command_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "viser", None)
-    assert "pip install 'dynid[view]'" in CommandLine(monkeypatch, capsys).fails("view", "gautier3")
+    assert "pip install viser" in CommandLine(monkeypatch, capsys).fails("view", "gautier3")

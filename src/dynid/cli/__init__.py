@@ -13,6 +13,7 @@ import warnings
 from itertools import pairwise
 from pathlib import Path
 
+from dynid.cli.project import forget_values, values_in_use
 from dynid.errors import DynidError
 
 
@@ -35,6 +36,8 @@ def main() -> None:
         code = 130
     except Exception as error:
         code = 130 if interrupts.seen else _describe_failure(error)
+    finally:
+        forget_values()
     if code == 130:
         _write_error("dynid: interrupted")
     sys.exit(code or 0)
@@ -97,7 +100,8 @@ def _describe_failure(error: Exception) -> int:
             _write_error("".join(traceback.format_exception(error)))
             what = "this is a defect of dynid, and nothing was finished"
             code, message = 70, Message("defect", what, "please report the lines above")
-    _write_error(f"dynid: {message.for_command_line}")
+    used = values_in_use()
+    _write_error(f"dynid: {message.for_command_line}{used.origin if used else ''}")
     if any(is_standard_output(place) for place in _find_json_outputs(sys.argv)):
         write_json(Path("-"), {"error": message.record("command line")})
     return code

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+import typer.main
 from typer.core import TyperCommand
 
+from dynid.cli import project
 from dynid.cli.commands.identify import identify, simulate
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
-from dynid.cli.commands.robots import base, mdh, robots, unknown
+from dynid.cli.commands.robots import base, init, mdh, robots, unknown
 from dynid.cli.options import with_urdf_options
 from dynid.deprecated import OPTIONS
 
@@ -25,6 +29,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[Callable[..., None], str] = {
     robots: "List the bundled robots.",
+    init: "Write a project file from robot and logs.",
     mdh: "Any robot as a Denavit-Hartenberg table.",
     base: "Which parameters can be known at all.",
     excite: "Design a motion that reveals them.",
@@ -44,19 +49,41 @@ COMMANDS: dict[Callable[..., None], str] = {
 """In the order of the work, with what the list of commands says of each."""
 
 
-class _CommandWithOldOptions(TyperCommand):
-    """A command that still takes the options of the version before, with a line on standard error."""
+class _Command(TyperCommand):
+    """A command that takes what is not typed from a project file, and still the options of the version before."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        if self.name not in project.WITHOUT:
+            self.params.append(_project_option())
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Replace old options by new ones, then parse."""
+        """Replace old options by new ones, add what the project file says, then parse."""
         words, renamed = list(args), OPTIONS.get(self.name or "", {})
         for k, word in enumerate(words[: words.index("--")] if "--" in words else words):
             old, equals, value = word.partition("=")
             if old in renamed:
                 words[k] = f"{renamed[old]}{equals}{value}"
                 typer.echo(f"dynid: {old} is now {renamed[old]}; the old name goes with the next version", err=True)
-        return super().parse_args(ctx, words)
+        return super().parse_args(ctx, words if ctx.resilient_parsing else project.complete_words(self, ctx, words))
+
+
+@cache
+def _project_option() -> Any:
+    """The option --project, which no command sees: its values are those of other options."""
+
+    def command(
+        project: Annotated[
+            Path | None, typer.Option(help="a file with what is not typed; dynid.toml if there is one, none for none")
+        ] = None,
+    ) -> None: ...
+
+    only = typer.Typer(add_completion=False)
+    only.command()(command)
+    made: Any = typer.main.get_command(only).params[0]
+    made.expose_value = False
+    return made
 
 
 for command, words in COMMANDS.items():
-    app.command(short_help=words, cls=_CommandWithOldOptions)(with_urdf_options(command))
+    app.command(short_help=words, cls=_Command)(with_urdf_options(command))

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from dynid.cli import terminal
 from dynid.cli.options import load_robot_file
 from dynid.errors import DynidError, LogError
+from dynid.logs.joined import FilePart, TimedTable
 from dynid.logs.log import Log
 from dynid.logs.read import GearLike, OrderLike, read_log, robot_with_locks_of
 from dynid.robot.locking import may_lack_joints
 from dynid.robot.robot import Robot
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
+_SHIFT = re.compile(r"(?P<name>.+)@(?P<shift>[+-](?:\d+\.?\d*|\.\d+))")
 _RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
+_ROWS = re.compile(r"#?(?P<first>\d{1,18})?:(?P<last>\d{1,18})?")
 
 
 def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
@@ -50,25 +54,55 @@ def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str
         raise DynidError("same_output_twice", "--out and --json both name {out}", "give them different names", out=out)
 
 
-def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
-    """Split `log.csv@2.5:20` into the file and its ranges; a name that exists is taken as it is."""
+def split_log_range(word: str, folder: Path = Path()) -> tuple[str, tuple[str, ...]]:
+    """Split `log.csv@2.5:20` into the file and its ranges; a name that exists in the folder is taken as it is."""
     name = word
     ranges: list[str] = []
-    while "@" in name and not Path(name).exists():
+    while "@" in name and not (folder / name).exists():
         rest, _, text = name.rpartition("@")
-        if not rest or text.strip() in ("", ":") or not _RANGE.fullmatch(text.strip()):
+        text = text.strip()
+        if not rest or text in ("", ":") or not (_ROWS if text.startswith("#") else _RANGE).fullmatch(text):
             break
         name = rest
-        ranges.insert(0, text.strip())
+        ranges.insert(0, text)
     return name, tuple(ranges)
 
 
-def path_of_log(word: str) -> Path:
-    """The file that a LOG names."""
-    return Path(split_log_range(word)[0])
+def split_recording(word: str, folder: Path = Path()) -> list[FilePart]:
+    """Split `a.csv@2:10+b.csv@+0.5` into the files of one recording; a file whose name holds + and exists is one."""
+    words = re.split(r"(?<!@)\+", word)
+    if not all(words) and not (folder / word).exists():
+        raise DynidError(
+            "invalid_recording", "'{word}': a + stands between the files of one recording", "write A.csv+B.csv",
+            word=word,
+        )  # fmt: skip
+    parts: list[FilePart] = []
+    while words:
+        tries = [_split_shift("+".join(words[:count]), folder) for count in range(len(words), 0, -1)]
+        count, found = next(
+            ((len(words) - k, x) for k, x in enumerate(tries) if (folder / x.source).exists()), (1, tries[-1])
+        )
+        parts.append(found)
+        words = words[count:]
+    return parts if len(parts) > 1 or not parts[0].shift else [FilePart(word)]  # alone, a file has nothing to meet
 
 
-def cut_log(log: Log, text: str) -> Log:
+def _split_shift(word: str, folder: Path) -> FilePart:
+    """A file with its ranges and its shift of time, which comes last: `b.csv@2:10@-0.5`."""
+    shift = None if (folder / word).exists() else _SHIFT.fullmatch(word)
+    name, ranges = split_log_range(shift["name"] if shift else word, folder)
+    return FilePart(name, float(shift["shift"]) if shift else 0.0, ranges, cut=cut_log)
+
+
+def paths_of_logs(words: Iterable[str]) -> list[Path]:
+    """The files that LOGs name."""
+    return [Path(part.source) for word in words for part in split_recording(word)]
+
+
+Part = TypeVar("Part", Log, TimedTable)
+
+
+def cut_log(log: Part, text: str) -> Part:
     """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
     match = _RANGE.fullmatch(text)
     if match is None:
@@ -82,7 +116,7 @@ def cut_log(log: Log, text: str) -> Log:
     return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
 
 
-def _parse_instant(log: Log, text: str, word: str | None, length: float) -> float | None:
+def _parse_instant(log: Log | TimedTable, text: str, word: str | None, length: float) -> float | None:
     if word is None:
         return None
     value = float(word.rstrip("%"))
@@ -111,7 +145,9 @@ class LogReader:
     sign: Sequence[str] = ()
     zero: Mapping[str, str] | None = None
     order: OrderLike | None = None
-    opened: dict[str, Log] = field(default_factory=dict)
+    header: str | None = None
+    rows: str | None = None
+    opened: dict[tuple[str, tuple[int | None, int | None] | None], Log] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -125,6 +161,8 @@ class LogReader:
         sign: Sequence[str] | None = None,
         zero: Sequence[str] | None = None,
         order: Sequence[str] | None = None,
+        header: str | None = None,
+        rows: str | None = None,
     ) -> LogReader:
         """Make a reader from the options, which are checked."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
@@ -137,28 +175,44 @@ class LogReader:
         sign, zero, order = (None if some is None or list(some) == ["none"] else some for some in (sign, zero, order))
         return LogReader(
             robot, parse_columns(column), parse_units(units), parse_gear(gear, robot), whole, topic, sign or (),
-            parse_zeros(zero or ()), parse_orders(order or (), robot),
+            parse_zeros(zero or ()), parse_orders(order or (), robot), header, rows,
         )  # fmt: skip
+
+    def _with_rows(self, part: FilePart) -> FilePart:
+        """A file with its rows taken out of its ranges, or those of all files."""
+        rows, ranges = self.rows, part.ranges
+        if ranges and ranges[0].startswith("#"):
+            rows, ranges = ranges[0], ranges[1:]
+        if any(text.startswith("#") for text in ranges):
+            raise LogError(
+                part.source, "range_malformed", "rows are counted in the file", "give one range of rows, before those "
+                "of times: FILE@#200:4000@2.5:20",
+            )  # fmt: skip
+        return replace(part, rows=None if rows is None else parse_rows(rows), ranges=ranges)
 
     def robot_with_locks(self) -> Robot:
         """The robot without the joints that the logs read so far do not have."""
         return robot_with_locks_of(self.robot, self.opened.values())
 
     def read_log(self, word: str) -> Log:
-        """Open the log of FILE or FILE@RANGE."""
-        name, ranges = split_log_range(word)
-        if name not in self.opened:
-            if not Path(name).exists() and "@" in name:
-                tail = name.rpartition("@")[2]
+        """Open the log of FILE or FILE@RANGE, or the recording of FILE+FILE, each with its ranges."""
+        parts = [self._with_rows(part) for part in split_recording(word)]
+        joined = len(parts) > 1
+        name, ranges, rows = (word, (), None) if joined else (parts[0].source, parts[0].ranges, parts[0].rows)
+        if (name, rows) not in self.opened:
+            unknown = next((part.source for part in parts if "@" in part.source and not Path(part.source).exists()), "")
+            if unknown:
+                tail = unknown.rpartition("@")[2]
                 raise LogError(
-                    name, "file_not_found", "there is no such file, and '{tail}' is no range",
+                    unknown, "file_not_found", "there is no such file, and '{tail}' is no range",
                     "write FILE@2.5:20 or FILE@:65%", tail=tail,
                 )  # fmt: skip
-            self.opened[name] = read_log(
-                name, self.robot, columns=self.columns or None, units=self.units or None, gear=self.gear,
-                gain=self.gain, topic=self.topic, sign=self.sign, zero=self.zero, order=self.order,
+            self.opened[name, rows] = read_log(
+                parts if joined else name, self.robot, columns=self.columns or None, units=self.units or None,
+                gear=self.gear, gain=self.gain, topic=self.topic, sign=self.sign, zero=self.zero, order=self.order,
+                header=self.header, rows=rows,
             )  # fmt: skip
-        log = self.opened[name]
+        log = self.opened[name, rows]
         for text in ranges:
             log = cut_log(log, text)
         return log
@@ -217,6 +271,18 @@ def parse_equal(words: Sequence[str]) -> list[tuple[str, str]]:
         if len(pair) != 2 or not all(pair) or pair[0] == pair[1]:
             raise DynidError("option_malformed", "--equal {word}:", "write the names of two parameters, A=B", word=word)
     return [(pair[0], pair[1]) for pair in pairs]
+
+
+def parse_rows(text: str) -> tuple[int | None, int | None]:
+    """First and last row from FIRST:LAST, #FIRST:LAST, FIRST: or :LAST."""
+    match = _ROWS.fullmatch(text.strip())
+    if match is None or match["first"] == match["last"] is None:
+        raise DynidError(
+            "option_malformed", "--rows {text}:", "write FIRST:LAST, such as 200:4000, counted from 1, both included",
+            text=text,
+        )  # fmt: skip
+    first, last = (None if end is None else int(end) for end in (match["first"], match["last"]))
+    return first, last
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, str | Sequence[str] | None]:

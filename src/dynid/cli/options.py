@@ -45,6 +45,10 @@ ZeroOption = Annotated[
 OrderOption = Annotated[
     list[str] | None, typer.Option(help="joints in the order of the columns: NAME,NAME,...; tau=NAME,... of tau alone")
 ]
+HeaderOption = Annotated[
+    str | None, typer.Option(help="names of all columns of a table: 't,q*7,_*3,tau*7'; _ skips one")
+]
+RowsOption = Annotated[str | None, typer.Option(help="rows to use, FIRST:LAST, counted from 1; LOG@#200:4000 for one")]
 PackagePathOption = Annotated[
     list[Path] | None, typer.Option(help="a ROS package, or a folder of packages, for package://; repeatable")
 ]

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from dynid.cli.project import values_in_use
 from dynid.errors import DynidError
 from dynid.messages import Message, command_line_wording, messages_in
 from dynid.storage.files import find_descriptor, resolve_write_target, write_text
@@ -207,8 +208,16 @@ def escape_markup(text: str) -> str:
 
 def show_notes(robot: Robot, out: Console) -> None:
     """Print what was noticed while loading."""
+    show_project_values(out)
     for note in robot.notes:
         show_note(note, out)
+
+
+def show_project_values(out: Console) -> None:
+    """Print what came from a project file, if anything."""
+    used = values_in_use()
+    if used is not None:
+        show_note(used.note, out)
 
 
 def show_note(note: str, out: Console) -> None:
@@ -239,8 +248,12 @@ def finish_with_warnings(warnings: Sequence[Message]) -> None:
 def write_json(path: Path, data: object) -> None:
     """Write machine-readable output, `-` being standard output; numbers that are not finite become null.
 
-    An object gets all messages in it once more as `messages`, with code, facts and remedy for scripts.
+    An object gets all messages in it once more as `messages`, with code, facts and remedy for scripts, and what came
+    from a project file as `project`.
     """
+    used = values_in_use()
+    if isinstance(data, dict) and used is not None:
+        data = data | {"project": used.facts()}
     if isinstance(data, dict) and (found := list(messages_in(data))):
         data = data | {"messages": [message.record("command line") for message in found]}
     text = json.dumps(_to_json_value(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -72,6 +72,12 @@ STILL = 1e-8
 REST = (1e-2, 0.3)
 """Velocity (rad/s) and acceleration (rad/s^2) of a joint at rest: where both are far below, noise makes the sign."""
 
+REST_SPAN = 0.05
+"""Seconds on each side over which that acceleration is taken: from sample to sample encoders would make it."""
+
+HELD = 1e-4
+"""Width (rad) of the stop that stands for dry friction at rest: wide beside noise, narrow beside a motion."""
+
 
 def _signs(v: Array) -> Array:
     """Sign of velocities, 0 at standstill."""
@@ -132,6 +138,16 @@ def stop_width(name: str) -> float:
     return float(match[1]) if match else (1e-4 if name == "load" else 0.0)
 
 
+def _follows_noise(name: str) -> bool:
+    """Whether a block says nothing at rest where velocities are noisy: signs of velocities, and narrow stops."""
+    return name in SIGNED or 0.0 < stop_width(name) < HELD
+
+
+def neighbours_at_rest(t: Array) -> int:
+    """Samples on each side that are looked at where rest is to be found."""
+    return max(1, round(REST_SPAN / float(np.median(np.diff(t)))))
+
+
 def friction_columns(robot: Robot, blocks: Sequence[str]) -> tuple[Column, ...]:
     """Columns of the blocks, block by block, symbol by symbol, joint by joint."""
     columns = []
@@ -163,7 +179,8 @@ def joint_scales(robot: Robot, span: Array | None = None) -> Array:
 class FrictionShapes:
     """Blocks of one robot, ready to be evaluated: widths and scales per joint.
 
-    holds: velocities are noisy, so that at rest, where their signs say nothing, stops do.
+    holds: velocities are noisy, so that at rest, where their signs and the narrowest stops follow noise, a stop takes
+    their place.
     """
 
     blocks: tuple[str, ...]
@@ -173,13 +190,41 @@ class FrictionShapes:
     @property
     def widths(self) -> Array:
         """Widths (w, n) of the stop operators, in the joints' units."""
-        distinct = sorted({stop_width(name) for name in self.blocks} - {0.0})
-        return np.outer(np.array(distinct), self.scale)
+        return np.outer(np.array(self._turned_widths), self.scale)
+
+    @property
+    def _turned_widths(self) -> list[float]:
+        """Distinct widths (rad), with that of the stop which holds at rest."""
+        held = {HELD} if self.holds and any(map(_follows_noise, self.blocks)) else set()
+        return sorted({stop_width(name) for name in self.blocks} - {0.0} | held)
+
+    @property
+    def has_stops(self) -> bool:
+        """Whether there are stops among the blocks."""
+        return any(map(stop_width, self.blocks))
+
+    @property
+    def is_uncertain_at_rest(self) -> bool:
+        """Whether there is dry friction, which at rest is anything up to its limits, along a noisy motion."""
+        return self.holds and (self.has_stops or not set(SIGNED).isdisjoint(self.blocks))
 
     @property
     def count(self) -> int:
         """Columns per joint."""
         return sum(len(find_block(name).symbols) for name in self.blocks)
+
+    def rest(self, t: Array, v: Array, speed: Array | float = REST[0]) -> Array:
+        """How much (N, n) joints rest, from 0 to 1, by their velocities; speed: velocity (rad/s) of a joint at rest.
+
+        A joint that merely turns back does not rest: its acceleration, a mean over neighbours, is not small.
+        """
+        v = v / self.scale
+        if len(t) < 2:
+            return np.zeros_like(v)
+        n = neighbours_at_rest(t)
+        before, after = np.maximum(np.arange(len(t)) - n, 0), np.minimum(np.arange(len(t)) + n, len(t) - 1)
+        a = (v[after] - v[before]) / (t[after] - t[before])[:, None]
+        return np.exp(-((v / speed) ** 2) - (a / REST[1]) ** 2)
 
     def signs(self, v: Array) -> Array:
         """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""
@@ -208,19 +253,20 @@ class FrictionShapes:
     def values(self, t: Array, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:
         """Values (N, columns per joint, n) of all blocks; `rigid` (N, n) is the torque that `load` needs.
 
-        `lag` looks at the samples beside each one: at the ends its values are one-sided. At rest the sign of a velocity
-        is noise, and one that was fitted in motion knows nothing of it: there the narrowest stop, if there is one,
-        takes the place of sign(v) and tanh(v), where shapes hold.
+        `lag` looks at the samples beside each one, and so does what finds rest: at the ends values are one-sided. At
+        rest the sign of a velocity is noise, and what was fitted in motion knows nothing of it: where shapes hold, a
+        stop takes its place. It takes that of narrower stops too, which follow noise, where all joints rest: a joint
+        that sticks alone is pushed by the others.
         """
-        place = {float(w): k for k, w in enumerate(sorted({stop_width(b) for b in self.blocks} - {0.0}))}
+        place = {w: k for k, w in enumerate(self._turned_widths)}
         out = np.empty((len(q), self.count, q.shape[1]))
         turned_q, turned_v = q / self.scale, v / self.scale
         highest = max((HARMONICS[name] for name in self.blocks if name in HARMONICS), default=0)
         waves = list(accumulate(repeat(np.exp(1j * turned_q), highest), np.multiply)) if highest else []
         rest, held = np.zeros_like(q), np.zeros_like(q)
-        if self.holds and len(t) > 1 and stops.shape[1] and set(self.blocks) & set(SIGNED):
-            a = np.gradient(turned_v, t, axis=0)
-            rest, held = np.exp(-((turned_v / REST[0]) ** 2) - (a / REST[1]) ** 2), stops[:, 0]
+        if self.holds and HELD in place:
+            rest, held = self.rest(t, v), stops[:, place[HELD]]
+        all_rest = rest.min(axis=1, keepdims=True)
         c = 0
         for name in self.blocks:
             block = find_block(name)
@@ -230,7 +276,8 @@ class FrictionShapes:
                         "load_friction_needs_estimate", "friction block 'load' needs the rigid torque of a first "
                         "estimate",
                     )  # fmt: skip
-                out[:, c] = np.abs(rigid) * stops[:, place[1e-4]]
+                own = stops[:, place[1e-4]]
+                out[:, c] = np.abs(rigid) * (own + all_rest * (held - own))
             elif name == "lag":
                 signs = _signs(turned_v)
                 out[:, c] = np.gradient(signs + rest * (held - signs), t, axis=0) if len(t) > 1 else 0.0
@@ -238,7 +285,8 @@ class FrictionShapes:
                 wave = waves[HARMONICS[name] - 1]
                 out[:, c], out[:, c + 1] = wave.imag, wave.real
             elif block.value is None:
-                out[:, c] = stops[:, place[stop_width(name)]]
+                own = stops[:, place[stop_width(name)]]
+                out[:, c] = own + all_rest * (held - own) if stop_width(name) < HELD else own
             else:
                 plain = name in PLAIN_UNITS
                 for k, column in enumerate(block.value(q if plain else turned_q, v if plain else turned_v)):

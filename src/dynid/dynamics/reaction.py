@@ -1,4 +1,6 @@
-"""Forces and moments of the base on the robot (N, N m), in frame 0 about its origin: Raucent et al. 1992, eq. 4b.
+"""Forces and moments of the base on the robot (N, N m), in frame 0 about its origin.
+
+Rows of the reaction model of Raucent et al. 1992, eq. 4b, 6a, 6d, 7, 8.
 
 Where the robot stands on a declared sensor, the readings of its channels. Joint torques, friction and rotors (which
 turn with the links here) are inside the robot and do not show.

@@ -56,21 +56,23 @@ from dynid.estimation.identification import (
     Estimate,
     Identification,
     Provenance,
-    common_growth,
+)
+from dynid.estimation.inference.between_logs import (
+    Agreement,
+    add_variance_between_logs,
+    compare_logs,
+    describe_agreement,
+    describe_differences,
+    describe_motions,
+    group_by_motion,
 )
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
-    LEVEL,
-    MATERIAL,
-    Agreement,
     Jackknife,
-    LogContrasts,
-    compare_logs,
-    contrast_logs,
     fade_out_ends,
-    growth_by_logs,
     jackknife,
     sensitivity_shifts,
+    torque_covariance,
 )
 from dynid.estimation.inference.score import Score, held_out_score, score
 from dynid.estimation.inference.selection import (
@@ -110,35 +112,12 @@ from dynid.identifiability.relations import Regrouping
 from dynid.logs.log import Log
 from dynid.logs.read import IN_CURRENT
 from dynid.messages import Message, Option
-from dynid.robot.inertia import SYMBOLS
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 from dynid.version import VERSION
 
 # From a solved state to a result: deviations, what they mean, the verdict.
 
-
-ONE_LOG = Message(
-    "one_log", "one log cannot show how much the parameters vary between recordings",
-    "the intervals hold for motions like this one; add logs of other motions",
-)  # fmt: skip
-
-VISCOUS = ("Fv", "Fq", "Fa")
-"""Symbols of friction that grows with velocity; the others of friction, but for offsets, are dry friction."""
-
-CHANGED = {
-    "payload": ("as a payload at the last link would", "check what the robot carried; `identify_payload` measures it"),
-    "friction": (
-        "as friction that changes with temperature would, or that the model lacks",
-        "warm up alike, or identify with {friction_per_log}",
-    ),
-    "gravity": (
-        "in what gravity acts on, as another mounting would",
-        "check the mounting and gravity's direction of each log; {offsets_per_log} where torque sensors drift",
-    ),
-    "parameters": ("in its parameters", "identify the logs one by one and compare"),
-}
-"""How a log differs, and what to do, by the kind of the difference."""
 
 SURE = 2.0
 """Half widths of an interval beyond which a value is certainly below zero."""
@@ -150,7 +129,8 @@ class SolvedState:
 
     sums: names of unknowns that stand for several; warnings: of the way of solving; deviations: None where the
     textbook ones are taken; shift (unknowns,): what noise of the motion may still pull the values by; judged: rows
-    of validation data; left_out: rotor inertias, where it is tried whether the data need them.
+    of validation data; left_out: rotor inertias, where it is tried whether the data need them. one_motion: said where
+    all logs show the same one.
     """
 
     state: State
@@ -174,6 +154,7 @@ class SolvedState:
     logs: tuple[Log, ...]
     agreement: Agreement | None = None
     levels: Levels | None = None
+    one_motion: Message | None = None
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -218,6 +199,7 @@ class SolvedState:
             essential=self._names_at(k for k in essential.kept if k in set(kept.tolist())),
             essential_values=essential.values[kept],
             factors=self._factors(),
+            log_growth=None if self.log_growth is None else self.log_growth[kept],
         )
         diagnostics = Diagnostics(
             verdict=verdict,
@@ -311,8 +293,17 @@ class SolvedState:
     @cached_property
     def sigma(self) -> Array:
         """Deviations of all unknowns."""
-        random = self.white_sigma if self.deviations is None else self.deviations.sigma
-        return np.asarray(np.sqrt(random**2 + (self.systematic**2).sum(axis=0)))
+        return np.sqrt(np.diag(self.covariance))
+
+    @cached_property
+    def torque_covariance(self) -> Array:
+        """The covariance for torques and other sums of parameters."""
+        return torque_covariance(self.covariance, self.systematic, self.log_growth)
+
+    @property
+    def log_growth(self) -> Array | None:
+        """Growth of the deviations by the scatter between logs."""
+        return None if self.deviations is None else self.deviations.growth
 
     @cached_property
     def white_sigma(self) -> Array:
@@ -391,7 +382,7 @@ class SolvedState:
             mistake=None if self.diagnosis is None else self.diagnosis.best, can_diagnose=self.tried is not None,
             condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
-            unproven=find_unproven(equation),
+            unproven=find_unproven(equation), one_motion=self.one_motion,
         )  # fmt: skip
 
     def _unidentifiable_share(self) -> float:
@@ -447,7 +438,7 @@ class SolvedState:
         H = mean_inertias(equation, self._names_at(kept), roughly=bool(self.left_out) and only_left_out)
         if not len(H):
             return []
-        variance = np.einsum("jk,kl,jl->j", H, self.covariance[np.ix_(kept, kept)], H)
+        variance = np.einsum("jk,kl,jl->j", H, self.torque_covariance[np.ix_(kept, kept)], H)
         deviation = np.sqrt(np.maximum(variance, 0.0))
         bad = H @ self.solution.values[kept] + SURE * self.quantile * deviation < 0.0
         joints = equation.joints if equation.torque_channels else range(equation.robot.n)
@@ -565,7 +556,7 @@ def estimate(
 Validation = tuple[tuple[State, str] | None, State | None]
 """Other logs with what to call them, and their torques where the model is about something else."""
 
-AS_GOOD = 1.02
+AS_GOOD = 1.05
 """Ratio of errors up to which a model with fewer parameters predicts as well."""
 
 
@@ -650,25 +641,28 @@ def _solve_state(
     shift = attenuation_by_motion_noise(unknowns, solution, floor, _minor_friction(state, unknowns), levels)
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
-    deviations, agreement = None, None
+    deviations, agreement, groups = None, None, group_by_motion(state)
+    one_motion = describe_motions(groups)
+    notes = notes if one_motion is None else (*notes, one_motion)
     if options.intervals == "jackknife":
         spread = {"derived": derived, "pulled": bool(floor) and not equation.options.is_scalar}
         if levels is None:
             deviations = jackknife(unknowns, solution, state.blocks, **spread)
         else:
             deviations = jackknife_recursion(unknowns, solution, levels, state.blocks, **spread)
-        deviations, contrasts = _add_variance_between_logs(state, unknowns, solution, deviations, levels, **spread)
-        notes = notes if state.logs > 1 else (*notes, ONE_LOG)
+        deviations, contrasts = add_variance_between_logs(
+            state, unknowns, solution, deviations, levels, groups=groups, **spread
+        )
         if contrasts is not None and levels is None:
-            agreement = compare_logs(contrasts, unknowns.names, _possible_changes(state, unknowns, solution))
-            notes = (*notes, *_describe_agreement(agreement))
+            agreement = compare_logs(state, unknowns, solution, contrasts, constraints=constraints)
+            notes = (*notes, *describe_agreement(agreement))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
     )  # fmt: skip
     checked, predicted, judged = _validation_errors(state, unknowns, solution, validation, levels, torques)
     warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
-    warnings = (*warnings, *_describe_differences(state, agreement))
+    warnings = (*warnings, *describe_differences(state, agreement))
     if levels is not None:
         note, warnings = _compare_with_batch(
             state, unknowns, factors, levels, (solution, deviations, checked), options=options, validation=validation
@@ -683,86 +677,8 @@ def _solve_state(
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
         warnings=warnings, torques=predicted, shift=shift, judged=judged, left_out=left_out, logs=logs,
-        agreement=agreement, levels=levels,
+        agreement=agreement, levels=levels, one_motion=one_motion,
     )  # fmt: skip
-
-
-def _add_variance_between_logs(
-    state: State,
-    unknowns: Unknowns,
-    solution: Solution,
-    deviations: Jackknife | None,
-    levels: Levels | None,
-    *,
-    derived: bool,
-    pulled: bool,
-) -> tuple[Jackknife | None, LogContrasts | None]:
-    """Deviations with the scatter of logs, and each log against all others; those of a recursion grow as batch's do."""
-    batch, within = solution, deviations
-    if levels is not None and state.logs > 1:
-        batch = solve(unknowns, total_factors(state.blocks))
-        within = jackknife(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
-    contrasts = contrast_logs(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
-    if contrasts is None or deviations is None or within is None:
-        return deviations, contrasts
-    growth = growth_by_logs(within, unknowns.names, contrasts)
-    return replace(deviations, growth=growth), contrasts
-
-
-def _describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
-    """Note how far the logs agree, where there is nothing to warn of."""
-    if agreement is None or agreement.differences:
-        return ()
-    if agreement.p >= LEVEL:
-        return (Message("logs_agree", "the logs agree (p = {p:.2g})", p=agreement.p),)
-    return (Message(
-        "logs_differ_slightly", "the logs differ more than by chance (p = {p:.1g}), but neither payload nor friction "
-        "nor gravity explains {percent:.0f} % of the residual: what the model lacks follows the motion, and the "
-        "intervals hold that", p=agreement.p, percent=100.0 * MATERIAL,
-    ),)  # fmt: skip
-
-
-def _describe_differences(state: State, agreement: Agreement | None) -> tuple[Message, ...]:
-    """Warn of logs that are not of the same robot."""
-    warnings = []
-    for found in () if agreement is None else agreement.differences:
-        how, remedy = CHANGED[found.kind]
-        logs = [log.log for log in state.findings]
-        others = [name for k, name in enumerate(logs) if k != found.log]
-        warnings.append(Message(
-            "logs_disagree", "{log} differs from {others:3} " + how + ": that explains {percent:.0f} % of the residual "
-            "(clearest in {parameters:5}; chance: p = {p:.1g})" if found.parameters else
-            "{log} differs from {others:3} " + how + ": that explains {percent:.0f} % of the residual "
-            "(chance: p = {p:.1g})", remedy, log=logs[found.log], others=others, kind=found.kind,
-            parameters=list(found.parameters), percent=100.0 * found.gain, p=found.p,
-            friction_per_log=Option("friction_per_log", True), offsets_per_log=Option("offsets_per_log", True),
-        ))  # fmt: skip
-    return tuple(warnings)
-
-
-def _possible_changes(state: State, unknowns: Unknowns, solution: Solution) -> dict[str, Array]:
-    """Directions (rank, m) of the whitened unknowns along which a log may differ: payload, friction, gravity."""
-    equation, values = state.equation, solution.values
-    shared = np.array([name.log is None for name in unknowns.names])
-    gravity = np.array([name.unit in ("kg", "kg m") or name.symbol == "Fo" for name in unknowns.names]) & shared
-    changes = {"gravity": np.eye(len(unknowns))[:, gravity]}
-    friction = []
-    for joint in equation.robot.joint_names:
-        own = [name.kind == "friction" and name.joint == joint and name.symbol[0] == "F" for name in unknowns.names]
-        grows = np.array([name.symbol in VISCOUS for name in unknowns.names])
-        for part in (grows, ~grows & ~gravity):
-            friction.append(np.where(np.array(own) & part & shared, values, 0.0))
-    changes["friction"] = np.array([x for x in friction if x.any()]).reshape(-1, len(unknowns)).T
-    links = equation.robot.links
-    ends = [k for k, link in enumerate(links) if link.kind != "floating" and k not in {some.parent for some in links}]
-    if equation.unknown is None and len(ends) == 1:
-        standard = equation.base.robot.parameter_names
-        first = standard.index(equation.base.robot.links[ends[0]].parameter(SYMBOLS[0]))
-        place = unknowns.place[0, : equation.base_count]
-        changes["payload"] = np.zeros((len(unknowns), 10))
-        changes["payload"][place[place >= 0]] = equation.base.matrix[place >= 0, first : first + 10]
-    to_white = solution.R @ np.linalg.pinv(solution.free)
-    return {kind: to_white @ D for kind, D in changes.items()}
 
 
 def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:
@@ -996,14 +912,14 @@ def _calibrate_band(solved: SolvedState) -> Array:
 
 def _band_along_rows(solved: SolvedState, rows: Rows) -> Array:
     """Half width (rows, channels) of noise and parameters together, not calibrated."""
-    width, growth = [], solved.quantile * common_growth(solved.sigma, solved.covariance)
+    width = []
     for c, channel in enumerate(solved.state.equation.channels):
         place = solved.unknowns.place[rows.log, channel.columns]
         own = channel.row(rows.wide)[:, :-1][:, place >= 0]
-        covariance = solved.covariance[np.ix_(place[place >= 0], place[place >= 0])]
+        covariance = solved.torque_covariance[np.ix_(place[place >= 0], place[place >= 0])]
         variance = np.einsum("Ni,ij,Nj->N", own, covariance, own, optimize=True)
         noise = max(float(solved.row_noise[c]), 1e-300)
-        width.append(np.hypot(growth * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
+        width.append(np.hypot(solved.quantile * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
     return np.column_stack(width)
 
 

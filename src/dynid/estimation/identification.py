@@ -15,6 +15,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.deprecated import accept_old_names
+from dynid.dynamics.friction import neighbours_at_rest
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
@@ -22,12 +23,13 @@ from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_m
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
-from dynid.estimation.inference.jackknife import Agreement
+from dynid.estimation.inference.between_logs import Agreement
+from dynid.estimation.inference.jackknife import torque_covariance
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
 from dynid.estimation.regression.rows import LEAD
-from dynid.logs.log import ArraySource, Log
+from dynid.logs.log import Log
 from dynid.messages import Message, Option
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
@@ -68,14 +70,12 @@ def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = 
 
 
 def log_files(log: Log) -> list[Path]:
-    """The file that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
+    """The files that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
     source = getattr(log.source, "whole", log.source)
-    if isinstance(source, ArraySource):
-        return []
-    path = Path(source.name)
-    if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.is_file())
-    return [path] if path.is_file() else []
+    found: list[Path] = []
+    for path in getattr(source, "paths", ()):
+        found += sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    return [path for path in found if path.is_file()]
 
 
 @cache
@@ -105,24 +105,19 @@ class Bounds:
     per_matrix_error: Annotated[float, Null(np.nan)]
 
 
-def common_growth(sigma: Array, covariance: Array) -> float:
-    """Median ratio of standard deviations, which hold the scatter between logs, to those of the covariance."""
-    within = np.sqrt(np.diag(covariance))
-    return float(np.median(sigma[within > 0.0] / within[within > 0.0])) if (within > 0.0).any() else 1.0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
     """Parameters `names` with their `values` and standard deviations `sigma`, and what they were solved from.
 
     sigma and covariance come from the delete-block jackknife with `groups` blocks, so that values +- quantile *
     sigma are 95 % intervals (`intervals`); white_sigma is the textbook deviation, too small on coloured residuals.
-    With several logs sigma holds how each parameter scatters between them as well, which the covariance does not.
+    With several logs both hold how each parameter scatters between them as well; sigma^2 is the covariance's diagonal.
     systematic (sources, parameters): the shares of sigma that all logs have in common. rank and condition are those of
     the weighted matrix that was solved (friction included); base_rank counts the inertial parameters. noise: standard
     deviation of each channel's rows. fit: errors on the data used. friction: names of the blocks; essential: parameters
     that the data need, with their values if the others are zero. factors: one triangular factor per log and channel on
     the columns `names`. band_factor (channels,): by which the band of torques is calibrated on the residuals.
+    log_growth (parameters,): of sigma by the scatter between logs, None with one log.
     """
 
     equation: StoredEquation
@@ -147,6 +142,7 @@ class Estimate:
     essential_values: Array
     factors: tuple[tuple[ChannelFactor, ...], ...]
     band_factor: Array | None = None
+    log_growth: Array | None = None
 
     @property
     def relative_sigma(self) -> Array:
@@ -274,6 +270,7 @@ class Identification:
     essential_values = FlatField(Estimate, lambda x: x.essential_values)
     factors = FlatField(Estimate, lambda x: x.factors)
     band_factor = FlatField(Estimate, lambda x: x.band_factor)
+    log_growth = FlatField(Estimate, lambda x: x.log_growth)
     relative_sigma = FlatField(Estimate, lambda x: x.relative_sigma)
     intervals = FlatField(Estimate, lambda x: x.intervals)
     correlation = FlatField(Estimate, lambda x: x.correlation)
@@ -402,15 +399,15 @@ class Identification:
         step = float(np.median(np.diff(motion.t))) if N > 1 else 1.0
         positions = equation.to_motor_side(motion.q)
         state = equation.shapes.initial_stops(positions, int(LEAD / step))
-        covariance = (
-            self._log_averaging_matrix @ self.covariance @ self._log_averaging_matrix.T if band else np.zeros((0, 0))
-        )
-        growth = self.quantile * common_growth(self.sigma, self.covariance)
+        beside = 2 + (neighbours_at_rest(motion.t) if N > 1 else 0)
+        average = self._log_averaging_matrix
+        known = torque_covariance(self.covariance, self.systematic, self.log_growth)
+        covariance = average @ known @ average.T if band else np.zeros((0, 0))
         for start in range(0, N, CHUNK):
-            first, stop = max(0, start - 2), min(N, start + CHUNK)  # two samples more on each side, for `lag`
-            stops = equation.shapes.stops_along(positions[first : stop + 2], state)
-            state = stops[stop - 2 - first]
-            wide = equation.write(motion[first : stop + 2], stops, None)[start - first : stop - first]
+            first, stop = max(0, start - beside), min(N, start + CHUNK)  # `lag` and rest look at neighbours
+            stops = equation.shapes.stops_along(positions[first : stop + beside], state)
+            state = stops[max(0, stop - beside) - first]
+            wide = equation.write(motion[first : stop + beside], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):
                 rows, known = channel.row(wide)[:, :-1], channel.row(wide)[:, -1]
                 inside = slice(start, start + len(rows))
@@ -420,7 +417,7 @@ class Identification:
                     noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0
                     variance = np.einsum("Ni,ij,Nj->N", rows, own, rows, optimize=True)
                     factor = 1.0 if self.band_factor is None else self.band_factor[c]
-                    width[inside, channel.joint] = factor * np.hypot(growth * np.sqrt(variance), noise)
+                    width[inside, channel.joint] = factor * np.hypot(self.quantile * np.sqrt(variance), noise)
         return torque, width
 
     def value(self, name: str) -> float:

@@ -23,7 +23,8 @@ from dynid.estimation.options import Call, Options, shell_text
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
-from dynid.logs.read import FileSource, read_log, robot_with_locks_of
+from dynid.logs.read import FileSource, LogLike, list_logs, read_log, robot_with_locks_of
+from dynid.logs.readers.table import ALL_ROWS
 from dynid.messages import Message, Option
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import with_sensor_from_file
@@ -31,7 +32,7 @@ from dynid.robot.joint_column import JointColumn
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 
-Logs = Log | str | Path | Sequence[Log | str | Path]
+Logs = Log | LogLike | Sequence[Log | LogLike]
 
 
 @accept_old_names
@@ -257,16 +258,17 @@ def _robot_words(robot: Robot) -> list[str]:
 def _log_word(log: Log, end: Log) -> str:
     """FILE or FILE@START:STOP of a log that is a file, up to the end of another part of it; else nothing."""
     whole = getattr(log.source, "whole", log.source)
-    if not isinstance(whole, FileSource):
+    if not isinstance(whole, FileSource) or not whole.paths:
         return ""
+    name = whole.name if whole.part == ALL_ROWS else f"{whole.name}@#{whole.part}"
     origin = getattr(log.source, "origin", None)
     if origin is None:
-        return whole.name
+        return name
     begin, finish = log.interval[0], end.interval[1]
     goes_on = any((samples.t >= finish).any() for samples in end.surroundings())
     start = f"{begin - origin:.9g}" if begin > origin else ""
     stop = f"{np.ceil(1e6 * (finish - origin)) / 1e6:.9g}" if goes_on else ""
-    return f"{whole.name}@{start}:{stop}" if start or stop else whole.name
+    return f"{name}@{start}:{stop}" if start or stop else name
 
 
 def _reading_options(log: Log, robot: Robot) -> list[Option] | None:
@@ -274,8 +276,16 @@ def _reading_options(log: Log, robot: Robot) -> list[Option] | None:
     whole = getattr(log.source, "whole", log.source)
     options = list[Option]()
     for key, value in getattr(whole, "given", {}).items():
+        if key == "rows":  # in the word of the log
+            continue
+        if key == "header":
+            value = value if isinstance(value, str) else ",".join(value)
         number = np.asarray(value) if key in ("gear", "gain") else np.zeros(())
-        if key not in ("columns", "units", "gear", "gain", "topic") or number.ndim > 1 or number.dtype.kind not in "if":
+        if (
+            key not in ("columns", "units", "gear", "gain", "topic", "header")
+            or number.ndim > 1
+            or number.dtype.kind not in "if"
+        ):
             return None
         if key == "units" and not all(isinstance(unit, str) for unit in value.values()):
             return None
@@ -306,7 +316,7 @@ def _check_plate(robot: Robot, options: Options) -> Robot:
 
 def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
     """Logs, where files are named opened."""
-    several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
+    several = list_logs(logs)
     if not several:
         raise IdentificationError("no_logs", "there is no log to identify from")
     return tuple(log if isinstance(log, Log) else read_log(log, robot) for log in several)

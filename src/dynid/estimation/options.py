@@ -395,7 +395,10 @@ class Call:
 _REPEATED = ("columns", "units", "sign", "zero", "order")
 """Options that may be given several times."""
 
-_OF_ROBOTS, _OF_LOGS = ("gravity", "lock"), ("columns", "units", "gear", "gain", "topic", "sign", "zero", "order")
+_OF_ROBOTS, _OF_LOGS = (
+    ("gravity", "lock"),
+    ("columns", "units", "gear", "gain", "topic", "sign", "zero", "order", "header", "rows"),
+)
 """Options of `load_robot` and `read_log`."""
 
 

@@ -120,7 +120,7 @@ class ParameterRow:
 def write_layout(x: Identification, data: Data) -> Data:
     """Data of a file from those of the fields."""
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
-    for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor"):
+    for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor", "log_growth"):
         if data[name] in (None, {}, [], ()):  # as in files of dynid before there were any
             del data[name]
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
@@ -168,6 +168,8 @@ def check_identification(x: Identification) -> Identification:
     check_shape("noise", x.noise, c)
     if x.band_factor is not None:
         check_shape("band_factor", x.band_factor, c)
+    if x.log_growth is not None:
+        check_shape("log_growth", x.log_growth, p)
     _check_score("fit", x.fit, c)
     _check_score("validation", x.validation, c)
     if x.torques is not None:

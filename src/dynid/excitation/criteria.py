@@ -1,4 +1,4 @@
-"""How well a matrix W reveals its columns: criteria with exact slopes (Gautier & Khalil 1992, eq. 12-17).
+"""How well a matrix W reveals its columns: criteria with exact slopes (Gautier & Khalil 1992, eq. 14-19, 21, 22).
 
 Each criterion has a true value, which is reported, and a smooth stand-in with a sharpness p, which is minimised
 while p grows (a homotopy): largest and smallest singular values become Schatten p-norms, largest and smallest
@@ -41,13 +41,13 @@ class Criterion(Protocol):
 
 
 def condition_number(W: Array) -> float:
-    """2-norm condition number."""
+    """2-norm condition number (Gautier & Khalil 1992, eq. 16)."""
     sigma = np.linalg.svd(W, compute_uv=False)
     return float(sigma[0] / sigma[-1]) if sigma[-1] > 0.0 else np.inf
 
 
 def scaling_number(W: Array, mask: NDArray[np.bool_]) -> float:
-    """S = max|Wij| / min|Wij| over the entries that are not structurally zero, mask (rows, b)."""
+    """S = max|Wij| / min|Wij| over entries not structurally zero, mask (rows, b) (Gautier & Khalil 1992, eq. 19)."""
     entries = np.abs(W[mask])
     smallest = float(entries.min())
     return float(entries.max()) / smallest if smallest > 0.0 else np.inf
@@ -124,7 +124,7 @@ def _smooth_largest_variance(lam: Array, p: float) -> tuple[float, Array]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalingCriterion:
-    """Weighted sum l1 Cond + l2 S (Gautier & Khalil 1992, eq. 20); mask (rows, b): entries not structurally zero."""
+    """Weighted sum l1 Cond + l2 S (Gautier & Khalil 1992, eq. 18); mask (rows, b): entries not structurally zero."""
 
     l1: float
     l2: float
@@ -171,7 +171,7 @@ def _true_condition(sigma: Array) -> float:
 
 
 def _true_frobenius(sigma: Array) -> float:
-    """Product |W'W|_F |(W'W)^-1|_F."""
+    """Product |W'W|_F |(W'W)^-1|_F (Gautier & Khalil 1992, eq. 21 and 22)."""
     return float(np.linalg.norm(sigma**2) * np.linalg.norm(sigma**-2.0))
 
 

@@ -1,4 +1,4 @@
-"""Points (q, v, a) and the motion through them (Gautier & Khalil 1992, section 5)."""
+"""Points (q, v, a), their free variables, the motion through them (Gautier & Khalil 1992, sections 4.2 and 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fifth-order polynomials through points (q, v, a), with their exact extremes (Gautier & Khalil 1992, eq. 24-28).
+"""Fifth-order polynomials through points (q, v, a), with their exact extremes (Gautier & Khalil 1992, eq. 24-29).
 
 A segment of duration u runs on s = t / u in [0, 1]; the accelerations at its ends are free, where the paper takes 0.
 """

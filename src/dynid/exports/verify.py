@@ -263,7 +263,7 @@ def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, sho
     try:
         import mujoco
     except ImportError:
-        return Verification("MuJoCo", np.nan, "MuJoCo is not installed (pip install 'dynid[mujoco]')")
+        return Verification("MuJoCo", np.nan, "MuJoCo is not installed (pip install mujoco)")
     robot = subject.robot
     try:
         model = mujoco.MjModel.from_xml_path(str(path))

@@ -1,4 +1,4 @@
-"""Base parameters by QR and SVD of a matrix of random samples: Gautier 1991, eq. 13-28, made sound.
+"""Base parameters by QR and SVD of a matrix of random samples: Gautier 1991, eq. 13-17, 21-23, 26, 27, made sound.
 
 The paper deletes columns by small diagonal elements of an unpivoted QR, where a dependent column leaves a
 spurious direction that can swallow a later, independent one. Here columns have unit norm, are taken from left

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dynid.errors import LogError
-from dynid.logs.column_names import LABELS, ColumnNameReader, Meaning, reaction_channels, split_tokens
-from dynid.logs.readers.table import Field
+from dynid.logs.column_names import LABELS, ColumnNameReader, Meaning, reaction_channels, split_tokens, split_unit
+from dynid.logs.readers.table import Field, numbered_columns
 from dynid.messages import ANYTHING, Option, Wording
 from dynid.robot.locking import may_lack_last_joints
 from dynid.robot.robot import Robot
@@ -16,6 +16,10 @@ from dynid.robot.robot import Robot
 OPTION = Wording("columns", "--column")
 KEYS = ("t", "q", "v", "a", "tau", "reaction")
 _SINGLE = re.compile(r"^(?P<channel>q|v|a|tau)(?:(?P<number>\d+)|[._\[](?P<name>[^\]]+)\]?)$")
+_REPEATED = re.compile(r"(?P<name>[^*]*[^*\s][^*]*?)\s*(?:\*\s*(?P<count>\d{1,6}))?")
+_NUMBERS = re.compile(r"(?P<first>\d{1,6})(?::(?P<last>\d{1,6}))?")
+_BRACKETS = re.compile(r"[\[(]([^\])]*)[\])]$")
+MOST_COLUMNS = 100_000
 _SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d+)\s*,\s*:)\s*\]$")
 
 
@@ -34,6 +38,111 @@ class ColumnMapping:
     whole: Mapping[str, str | tuple[ColumnPlace, ...]] = field(default_factory=dict)
     single: Mapping[tuple[str, int], ColumnPlace] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
+
+
+def parse_header(log: str, header: object, robot: Robot) -> tuple[str, ...]:
+    """Return the names of columns that `t,q*7,_*3,tau*7` or a sequence of such names means; `_` becomes ''."""
+    option = Wording("header", "--header")
+    parts = header.split(",") if isinstance(header, str) else list(header) if isinstance(header, Sequence) else [header]
+    reader, names = ColumnNameReader(robot), list[str]()
+    for part in parts:
+        match = _REPEATED.fullmatch(part.strip()) if isinstance(part, str) else None
+        if match is None or not 1 <= int(match["count"] or 1) <= MOST_COLUMNS:
+            raise LogError(
+                log, "header_malformed", "{option}: cannot read {part!r}", "write the columns' names, such as "
+                "t,q*7,_*3,tau*7: name*7 numbers seven of them, _ skips one", option=option, part=str(part)[:60],
+            )  # fmt: skip
+        name, count = match["name"].strip(), int(match["count"] or 1)
+        plain, unit = split_unit(name)
+        meaning = reader.read_name(name)
+        bare = meaning is not None and meaning.joint is None and meaning.number is None and not meaning.words
+        if (
+            meaning
+            and bare
+            and match["count"]
+            and meaning.channel in ("q", "v", "a", "tau")
+            and (count != robot.n and not may_lack_last_joints(robot, count))
+        ):
+            raise LogError(
+                log, "joint_count_mismatch", "{option}: {part!r} names {count} columns, the robot '{robot}' has {n} "
+                "joints", "write {name}*{n}, and _ for columns of other joints", option=option, part=match[0],
+                count=count, robot=robot.name, n=robot.n, name=name,
+            )  # fmt: skip
+        if unit is None and count > 1 and (strange := _BRACKETS.search(name)):
+            raise LogError(
+                log, "unknown_unit", "{option}: {part!r}: '{unit}' is no known unit", "write a unit such as deg or "
+                "Nmm, or leave it out", option=option, part=match[0], unit=strange[1],
+            )  # fmt: skip
+        end = "" if unit is None else f" [{unit}]"
+        numbered = [f"{plain}{k}{end}" for k in range(1, count + 1)] if count > 1 else [name]
+        names += [""] * count if name == "_" else numbered
+    twice = [name for k, name in enumerate(names) if name and name in names[:k]]
+    if twice:
+        raise LogError(log, "column_name_twice", "{option} names '{name}' twice", option=option, name=twice[0])
+    return tuple(names)
+
+
+def column_numbers(value: object) -> tuple[int, ...]:
+    """Return the numbers, counted from 1, that `3`, `"2:8"` or a list with such means; nothing for names."""
+    if isinstance(value, (list, tuple, range)):
+        return tuple(number for part in value for number in column_numbers(part))
+    if isinstance(value, str) and (match := _NUMBERS.fullmatch(value.strip())):
+        first = int(match["first"])
+        return tuple(range(first, int(match["last"] or first) + 1))
+    return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()
+
+
+def mapped_numbers(columns: object) -> dict[int, str]:
+    """All numbers of columns in a mapping, with the channel that each is for."""
+    found: dict[int, str] = {}
+    for key, value in columns.items() if isinstance(columns, Mapping) else ():
+        found |= {number: found.get(number, str(key)) for number in column_numbers(value)}
+    return found
+
+
+def _check_numbers(log: str, columns: Mapping[str, object], fields: Mapping[str, Field]) -> None:
+    """Raise for a number that is given to two channels."""
+    for key, value in columns.items():
+        if isinstance(value, str) and value in fields:
+            continue
+        for number in column_numbers(value):
+            if (other := mapped_numbers(columns)[number]) != key:
+                raise LogError(
+                    log, "columns_overlap", "{option}: column {number} is given to {other} and to {key}",
+                    "count the columns from 1, the last one included", option=OPTION, number=number, other=other,
+                    key=key,
+                )  # fmt: skip
+
+
+def _expand_numbers(log: str, value: object, fields: Mapping[str, Field]) -> object:
+    """A value of the mapping with names in place of numbers; a column that is called so comes before its number."""
+    if isinstance(value, (list, tuple, range)):
+        parts = [_expand_numbers(log, part, fields) for part in value]
+        return [name for part in parts for name in (part if isinstance(part, list) else [part])]
+    if isinstance(value, str) and (value in fields or not _NUMBERS.fullmatch(value.strip())):
+        return value
+    if not isinstance(value, int | str) or isinstance(value, bool):
+        return value
+    numbers, columns = column_numbers(value), numbered_columns(tuple(fields.values()))
+    strange = [one.name for k, (one, _) in enumerate(columns, 1) if one.name.isdigit() and one.name != str(k)]
+    if strange:
+        raise LogError(
+            log, "ambiguous_column", "{option}: {value!r} could count the columns or be their names, {found:20}",
+            "name the columns with {header}", option=OPTION, value=value, found=strange, header=Option("header"),
+        )  # fmt: skip
+    if not columns:
+        raise LogError(
+            log, "numbers_not_applicable", "{option}: {value!r} counts the columns of one table, but the file holds "
+            "arrays: {found:20}", "name them, as NAME or NAME[:, 0]", option=OPTION, value=value, found=list(fields),
+        )  # fmt: skip
+    if not numbers or not 1 <= min(numbers) <= max(numbers) <= len(columns):
+        raise LogError(
+            log, "unknown_column", "{option}: {value!r} is no range of columns; the file has {count}, counted from 1",
+            "write FIRST:LAST, both included", option=OPTION, value=value, count=len(columns),
+        )  # fmt: skip
+    places = [columns[number - 1] for number in numbers]
+    names: list[object] = [one.name if column is None else f"{one.name}[:, {column}]" for one, column in places]
+    return names if len(names) > 1 else names[0]
 
 
 def find_column_place(log: str, name: object, fields: Mapping[str, Field]) -> ColumnPlace:
@@ -76,7 +185,9 @@ def read_mapping(
     whole: dict[str, str | tuple[ColumnPlace, ...]] = {}
     single: dict[tuple[str, int], ColumnPlace] = {}
     absent: set[str] = set()
+    _check_numbers(log, columns or {}, fields)
     for key, value in (columns or {}).items():
+        value = _expand_numbers(log, value, fields)
         if key in KEYS:
             if value is None and key not in ("t", "q"):
                 absent.add(key)
@@ -138,8 +249,13 @@ def read_field_names(log: str, fields: Iterable[str], names: ColumnNameReader, g
                 "say which with {columns}", found=times, columns=Option("columns", {"t": ANYTHING}),
             )  # fmt: skip
         given = times[0] if times else ""
-    folder = _time_folder(given, names) or given[: len(given) - len(_name_endings(given)[-1])]
+    folder = _time_folder(given, names) or folder_of(given)
     return _meanings_in_folder(plain, fields, names, folder) if folder else plain
+
+
+def folder_of(name: str) -> str:
+    """What stands before the last part of a name, with the dot or slash; '' where there is but one part."""
+    return name[: len(name) - len(_name_endings(name)[-1])]
 
 
 def _name_endings(name: str) -> list[str]:

@@ -14,7 +14,7 @@ from dynid.robot.robot import Robot
 # Units of the channels of a log, and their factors to SI.
 
 
-_TURN = {"rad": 1.0, "deg": math.pi / 180.0, "m": 1.0, "mm": 1e-3}
+_TURN = {"rad": 1.0, "deg": math.pi / 180.0, "m": 1.0, "mm": 1e-3, "cm": 1e-2, "mrad": 1e-3, "rev": 2.0 * math.pi}
 FACTORS: Mapping[str, Mapping[str, float]] = {
     "t": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
     "q": _TURN,
@@ -23,13 +23,14 @@ FACTORS: Mapping[str, Mapping[str, float]] = {
     "tau": {"Nm": 1.0, "Nmm": 1e-3, "mNm": 1e-3, "kNm": 1e3, "N": 1.0, "kN": 1e3, "A": 1.0, "mA": 1e-3},
     "reaction": {"N": 1.0, "Nm": 1.0},
 }
-_ANGULAR = ("rad", "deg", "rpm")
+_ANGULAR = ("rad", "deg", "rpm", "mrad", "rev")
 _WORDS = {"degrees": "deg", "degree": "deg", "°": "deg", "radians": "rad", "radian": "rad", "µ": "u", "μ": "u"}
 _SUFFIX = re.compile(
     r"(?<=[a-z0-9\])])[_\s.\-](?P<unit>(?:rad|deg|mm)(?:(?:_per_|/|_|p)s(?:ec)?(?:\^?2)?)?|rpm|nm|nmm|mnm|knm|ms|us|ns|amps?)"
     r"(?P<tail>[_\s.\[(]*\d*[\])]*)$",
     re.IGNORECASE,
 )
+_SLASH = re.compile(r"^(?P<name>[^/]*[^/\s])\s*/\s*(?:\((?P<inner>[^()]*)\)|(?P<plain>[^()]*?))\s*$")
 _BRACKET = re.compile(r"^(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]*)[\])](?P<tail>[_\s.]*\d*)$")
 
 
@@ -51,16 +52,24 @@ def find_unit(text: str) -> str | None:
     if plain in known:
         return plain
     lower = {unit.lower(): unit for unit in known if unit not in ("N", "A", "mA", "kN")}
-    return {**lower, "amp": "A", "amps": "A", "sec": "s", "seconds": "s"}.get(plain.lower())
+    return {
+        **lower, "amp": "A", "amps": "A", "sec": "s", "seconds": "s", "1/min": "rpm", "min^-1": "rpm", "u/min": "rpm",
+        "rev/min": "rpm", "n-m": "Nm",
+    }.get(plain.lower())  # fmt: skip
 
 
 def split_unit(name: str) -> tuple[str, str | None]:
-    """Split a header such as `q1 [deg]`, `tau_2 (Nm)` or `pos_deg_1` into name and unit."""
+    """Split a header such as `q1 [deg]`, `tau_2 (Nm)`, `q1/deg` or `pos_deg_1` into name and unit."""
     bracket = _BRACKET.match(name)
     if bracket and not bracket["unit"].strip().isdigit():
         unit = find_unit(bracket["unit"])
         if unit:
             return bracket["name"] + bracket["tail"], unit
+    slash = _SLASH.match(name)
+    if slash and not {*WORDS, *TIMES}.isdisjoint(split_tokens(slash["name"])):
+        unit = find_unit(slash["inner"] or slash["plain"] or "")
+        if unit:
+            return slash["name"], unit
     suffix = _SUFFIX.search(name)
     if suffix:
         unit = find_unit(suffix["unit"])
@@ -128,12 +137,13 @@ _CHANNELS = {
     "q": ("q", "position", "positions", "pos", "qpos"),
     "v": ("v", "qd", "dq", "velocity", "velocities", "vel", "qdot", "qvel"),
     "a": ("a", "qdd", "ddq", "acceleration", "accelerations", "acc", "qddot", "qacc"),
-    "tau": ("tau", "torque", "torques", "effort", "efforts", "current", "currents"),
+    "tau": ("tau", "torque", "torques", "effort", "efforts", "current", "currents", "trq"),
 }
 WORDS = {word: channel for channel, words in _CHANNELS.items() for word in words}
 LABELS = frozenset({"joint", "joints", "axis", "j", "jnt"})
 _NOISE = LABELS | set(
-    "state states robot arm measured meas actual act data log rec record recording msg value values".split()
+    "state states robot arm measured meas actual act applied data field log rec record recording msg signal "
+    "signals value values".split()
 )
 _OTHER = frozenset(
     "target ref reference desired des cmd command commanded command error err setpoint goal plan planned ext external "
@@ -236,7 +246,8 @@ class ColumnNameReader:
 
 def _split_off_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
     """Take the word of the channel out; a letter before a number is a joint's label where another word is there."""
-    for dotted, channel in ((("q", "dot"), "v"), (("q", "ddot"), "a"), (("q", "dot", "dot"), "a")):
+    pairs = ((("q", "dot"), "v"), (("q", "ddot"), "a"), (("q", "dot", "dot"), "a"), (("qfrc", "actuator"), "tau"))
+    for dotted, channel in pairs:
         start = _position_of_tokens(tokens, dotted)
         if start >= 0:
             rest = tokens[:start] + tokens[start + len(dotted) :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynid.errors import LogError
@@ -119,6 +119,7 @@ def _columns_by_joint_label(
 
 
 CHANNELS = ("q", "v", "a", "tau")
+_NAME = re.compile(r"(.*?)names?[._\[]?(\d+)\]?")
 _NANOSECONDS = re.compile(r"^(.*?)(?:nanosecs?|nsecs?)$")
 
 
@@ -166,6 +167,17 @@ def match_columns(
     return _ColumnMatching(log, fields, robot, columns, motor_side).make_plan()
 
 
+def match_time(
+    log: str, fields: Sequence[Field], robot: Robot, columns: Mapping[str, object] | None = None
+) -> ColumnPlan:
+    """Find the time alone among the fields of a file, which may hold any of the channels."""
+    matching = _ColumnMatching(log, fields, robot, columns, motor_side=False)
+    t = matching._time_place()
+    matching._sample_count(t)
+    notes, turned = tuple(matching.notes), frozenset(matching.turned)
+    return ColumnPlan(t, matching._unit_at(t), matching.nanoseconds, {}, {}, turned, False, notes)
+
+
 class _ColumnMatching:
     """One matching: the fields by name, what their names say, the user's mapping, and the notes on the way."""
 
@@ -178,6 +190,7 @@ class _ColumnMatching:
         time = given if given is None or isinstance(given, str) else given[0].field
         self.meanings = read_field_names(log, self.fields, ColumnNameReader(robot, motor_side=motor_side), time)
         self.notes: list[Message] = []
+        self._take_names_from_texts()
         self.turned: set[str] = set()
         self.nanoseconds: str | None = None
         self.motor_side = motor_side
@@ -256,6 +269,30 @@ class _ColumnMatching:
                 raise error
         return {name: q[j] for j, name in enumerate(self.robot.joint_names) if j not in kept}
 
+    def _take_names_from_texts(self) -> None:
+        """Give numbered columns the joints that columns of text name under the same numbers, as ROS exports them.
+
+        field.name0 holds elbow: field.position0, field.velocity0 and field.effort0 are the elbow's.
+        """
+        found = ((_NAME.fullmatch(entry.name), entry.words) for entry in self.fields.values() if len(entry.words) == 1)
+        names = {(match[1], int(match[2])): words[0] for match, words in found if match}
+        if not names or 2 * len(set(self.robot.joint_names) & set(names.values())) < self.robot.n:
+            return
+        for entry, meaning in list(self.meanings.items()):
+            start = next((k for k in range(len(entry)) if (entry[:k], meaning.number) in names), None)
+            if start is None or meaning.channel not in CHANNELS or meaning.joint is not None:
+                continue
+            joint = names[entry[:start], meaning.number or 0]
+            if joint in self.robot.joint_names:
+                self.meanings[entry] = replace(meaning, joint=self.robot.joint_names.index(joint), number=None)
+            else:
+                del self.meanings[entry]
+        column = next(iter(names))
+        self.notes.append(Message(
+            "columns_taken_by_names", "the columns are taken by the names in '{column}'",
+            column=f"{column[0]}name{column[1]}",
+        ))  # fmt: skip
+
     def _is_named(self, channel: str, places: tuple[ColumnPlace, ...]) -> bool:
         """Whether names of joints decided which column is whose, and not numbers or the user's mapping."""
         if channel not in CHANNELS or channel in self.mapped.whole or channel in {key for key, _ in self.mapped.single}:
@@ -306,6 +343,8 @@ class _ColumnMatching:
             ))  # fmt: skip
             return ColumnPlace(seconds)
         if not found:
+            if self.fields and all(entry.problem for entry in self.fields.values()):
+                self._check_holds_numbers(next(iter(self.fields.values())))
             raise LogError(
                 self.log, "missing_time", "there is no column of time", "name it with {columns}; found {found:20}",
                 columns=Option("columns", {"t": ANYTHING}), found=list(self.fields),

@@ -43,8 +43,8 @@ UNSURE = 0.25
 SUREST = 0.05
 """The same where it is flat: chance, and what the filters do to the motion itself."""
 
-NEIGHBOURS = 20
-"""Part of the spectrum whose median is the noise around a line."""
+NEIGHBOURS, LINE = 20, 20.0
+"""Part of the spectrum whose median is the noise around a line, and the power of a line over it, at least."""
 
 FEWEST = 16
 """Samples below which a spectrum says nothing."""
@@ -297,15 +297,16 @@ def _motion_bandwidth(f: Array, S: Array, floor: Array) -> float:
 
     Noise need not be white: stamps of time that jitter raise it between the motion and the upper half of the band.
     """
-    from scipy.ndimage import median_filter
-
-    level = np.maximum(median_filter(S, size=(max(9, len(f) // NEIGHBOURS), 1), mode="nearest"), floor)
+    size = max(9, len(f) // NEIGHBOURS)
+    around = np.pad(S, ((size // 2, size - 1 - size // 2), (0, 0)), mode="edge")
     power = np.maximum(S - 2.0 * floor, 0.0) * (2.0 * np.pi * f[:, None]) ** 2
     for j in range(S.shape[1]):
         places = np.flatnonzero(S[1:, j] < 4.0 * floor[j])
         if len(places):  # beyond the first dip into the noise only lines count that noise does not have by chance
             beyond = slice(places[0] + 1, None)
-            power[beyond, j] *= S[beyond, j] > 20.0 * level[beyond, j]
+            near = np.lib.stride_tricks.sliding_window_view(LINE * around[:, j], size)[beyond]
+            smaller = np.count_nonzero(near < S[beyond, j, None], axis=1)  # more than half: above so many medians
+            power[beyond, j] *= (smaller > size // 2) & (S[beyond, j] > LINE * floor[j])
     total = power.sum(axis=0)
     moving = total > 1e-6 * total.max()
     if total.max() == 0.0:

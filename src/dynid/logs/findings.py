@@ -194,8 +194,8 @@ SHORT = 3
 LOOK = 256
 """Rows of a stretch that tell its usual step."""
 
-MOST_HELD = 64
-"""Rows that wait for the next ones, at most."""
+MOST_HELD, SCREENED = 64, 4096
+"""Rows that wait for the next ones, at most, and rows that are looked at together."""
 
 MOST_STRETCHES, SMALL_SHARE = 1000, 0.2
 """Frozen stretches of a channel that are left out at most, and their share of all rows."""
@@ -246,31 +246,27 @@ class ChannelScale:
     @classmethod
     def of(cls, x: Array, margin: float) -> ChannelScale:
         """Look at values (N, n); margin: how many times its range a channel may still go beyond it."""
-        step = _usual_steps(x)
-        jumps = np.abs(np.diff(x, axis=0)) > JUMP * step
-        step = np.where(jumps.sum(axis=0) > 0.1 * len(x), np.inf, step)
-        jumps &= np.isfinite(step)
-        columns = [
-            _range_between_jumps(column, np.flatnonzero(jumped) + 1)
-            for column, jumped in zip(x.T, jumps.T, strict=True)
-        ]
-        low, high = np.array(columns).T
+        columns = np.ascontiguousarray(x.T)
+        step = _usual_steps(columns)
+        looks = [_look(column, limit) for column, limit in zip(columns, JUMP * step, strict=True)]
+        step = np.where([len(look.jumps) > 0.1 * len(x) for look in looks], np.inf, step)
+        ranges = [_range_between_jumps(look, few) for look, few in zip(looks, np.isfinite(step), strict=True)]
+        low, high = np.array(ranges).T
         room = np.where(np.isfinite(step), high - low, np.inf)
         room = margin * np.maximum(room, 0.02 * np.max(room, initial=0.0, where=np.isfinite(room)))
-        runs = [np.diff(np.flatnonzero(np.diff(column, prepend=np.nan)), append=len(x)) for column in x.T]
-        zeros = [int(np.argmax(column != 0.0)) for column in x.T]
-        unset = [k > 0 and bool(jumps[k - 1, j]) for j, k in enumerate(zeros)]
-        belonging = [y[(y >= a - r) & (y <= b + r)] for y, a, b, r in zip(x.T, low, high, room, strict=True)]
+        belonging = [_values_between(*each) for each in zip(looks, low - room, high + room, strict=True)]
         levels, resolution = zip(*map(_levels, belonging), strict=True)
-        steps, some = np.diff(x, axis=0), x[:: max(1, len(x) // 8192)]
-        usual = np.median(some, axis=0)
+        some = columns[:, :: max(1, len(x) // 8192)]
+        usual = np.median(some, axis=1)
         return cls(
-            step, low - room, high + room, np.tile([-np.inf, np.inf], (x.shape[1], 1)),
-            np.array([np.quantile(rows, 0.9) if len(rows) > FROZEN else 1.0 for rows in runs]),
-            usual, np.array(resolution), np.array(levels),
-            np.array([np.std(y) if len(y) else 0.0 for y in belonging]), np.array(unset),
-            _regular_hold(x), _usual_steps(steps), np.asarray((steps[1:] * steps[:-1] < 0.0).mean(axis=0) > 0.3),
-            np.asarray((some == usual).mean(axis=0) > 0.2), (np.abs(steps) > 0.1 * step).sum(axis=0),
+            step, low - room, high + room, np.tile([-np.inf, np.inf], (len(columns), 1)),
+            np.array([look.usual_run for look in looks]), usual, np.array(resolution), np.array(levels),
+            np.array([np.std(y) if len(y) else 0.0 for y in belonging]),
+            np.array([look.starts_unset and few for look, few in zip(looks, np.isfinite(step), strict=True)]),
+            _regular_hold(x, max(look.changes for look in looks)), _usual_steps(columns, 2),
+            np.array([look.turns / max(len(x) - 2, 1) > 0.3 for look in looks]),
+            np.asarray((some == usual[:, None]).mean(axis=1) > 0.2),
+            np.array([np.count_nonzero(look.steps > 0.1 * size) for look, size in zip(looks, step, strict=True)]),
         )  # fmt: skip
 
     @property
@@ -279,32 +275,74 @@ class ChannelScale:
         return np.asarray((self.levels > 1) & (self.resolution > COARSE * self.spread))
 
 
-def _usual_steps(x: Array) -> Array:
-    """Change (n,) from row to row in the fastest of 64 stretches: four of five changes there are smaller."""
-    size = min(max(100, len(x) // 64), len(x) - 1)
-    count = (len(x) - 1) // size if size > 0 else 0
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """One joint's values (N,), sizes of the steps between them (N - 1,), rows after steps beyond a limit.
+
+    changes: steps that are not 0; turns: steps up after steps down and the other way round; usual_run: rows for which
+    nine of ten values stay the same, at most; starts_unset: it is 0 at first and jumps to its value.
+    """
+
+    values: Array
+    steps: Array
+    jumps: NDArray[np.int64]
+    changes: int
+    turns: int
+    usual_run: float
+    starts_unset: bool
+
+
+def _look(x: Array, limit: float) -> _Look:
+    """Look at values (N,); limit: of a step that is no jump."""
+    steps = np.diff(x)
+    turns, changes = int(np.count_nonzero(steps[1:] * steps[:-1] < 0.0)), int(np.count_nonzero(steps))
+    usual_run = 1.0
+    if 10 * (len(steps) - changes + 1) > changes:  # else nine of ten stay for one row
+        runs = np.diff(np.flatnonzero(steps) + 1, prepend=0, append=len(x))
+        usual_run = float(np.quantile(runs, 0.9)) if len(runs) > FROZEN else 1.0
+    np.abs(steps, out=steps)
+    jumps = np.flatnonzero(steps > limit) + 1 if steps.max(initial=0.0) > limit else np.zeros(0, dtype=np.int64)
+    zeros = int(np.argmax(x != 0.0)) if x[0] == 0.0 else 0
+    return _Look(x, steps, jumps, changes, turns, usual_run, bool(zeros and steps[zeros - 1] > limit))
+
+
+def _usual_steps(columns: Array, order: int = 1) -> Array:
+    """Change (n,) from row to row in the fastest of 64 stretches: four of five changes there are smaller.
+
+    order: 2 for the change of the changes of values (n, N).
+    """
+    length = columns.shape[1] - order + 1
+    size = min(max(100, length // 64), length - 1)
+    count = (length - 1) // size if size > 0 else 0
     if count < 1:
-        return np.full(x.shape[1], np.inf)
-    steps = np.abs(np.diff(x[: count * size + 1], axis=0)).reshape(count, size, -1)[:, :LOOK]
-    steps, size = np.sort(steps, axis=1), min(size, LOOK)
-    zeros = (steps == 0.0).sum(axis=1)
+        return np.full(len(columns), np.inf)
+    stretches = np.lib.stride_tricks.sliding_window_view(columns, min(size, LOOK) + order, axis=1)[:, ::size][:, :count]
+    steps, size = np.sort(np.abs(np.diff(stretches, order)), axis=2), min(size, LOOK)
+    zeros = (steps == 0.0).sum(axis=2)
     place = np.minimum(zeros + (0.8 * (size - zeros)).astype(np.int64), size - 1)
     few = size - zeros < 5  # changes: a frozen stretch and the jump after it
-    fast = np.sort(np.where(few, 0.0, np.take_along_axis(steps, place[:, None], axis=1)[:, 0]), axis=0)
-    fastest = fast[-1]
-    for other in fast[::-1][1:4]:  # stretches full of rubbish
+    fast = np.sort(np.where(few, 0.0, np.take_along_axis(steps, place[:, :, None], axis=2)[:, :, 0]), axis=1)
+    fastest = fast[:, -1]
+    for other in fast.T[::-1][1:4]:  # stretches full of rubbish
         fastest = np.where((other > 0.0) & (fastest > 1e4 * other), other, fastest)
     return np.where(fastest > 0.0, fastest, np.inf)
 
 
-def _range_between_jumps(x: Array, jumps: NDArray[np.int64]) -> tuple[float, float]:
-    """Range of the values (N,) but for short or constant stretches between two jumps, which may be rubbish."""
-    if not len(jumps):
+def _range_between_jumps(look: _Look, few: np.bool_) -> tuple[float, float]:
+    """Range of the values but for short or constant stretches between two jumps, if few, which may be rubbish."""
+    x = look.values
+    if not few or not len(look.jumps):
         return float(x.min()), float(x.max())
-    parts = [part for part in np.split(x, jumps) if len(part) > SHORT and np.ptp(part) > 0.0]
+    parts = [part for part in np.split(x, look.jumps) if len(part) > SHORT and np.ptp(part) > 0.0]
     if not parts:
         return -np.inf, np.inf
     return float(min(part.min() for part in parts)), float(max(part.max() for part in parts))
+
+
+def _values_between(look: _Look, low: float, high: float) -> Array:
+    """The values inside bounds."""
+    inside = (look.values >= low) & (look.values <= high)
+    return look.values if inside.all() else look.values[inside]
 
 
 def _levels(x: Array) -> tuple[int, float]:
@@ -319,8 +357,13 @@ def _levels(x: Array) -> tuple[int, float]:
     return len(levels), room * float(np.quantile(np.diff(levels), 0.1))
 
 
-def _regular_hold(x: Array) -> float:
-    """After how many rows values (N, n) change, where that is regular; a coarse encoder's steps are all of one size."""
+def _regular_hold(x: Array, most: int) -> float:
+    """After how many rows values (N, n) change, where that is regular; a coarse encoder's steps are all of one size.
+
+    most: changes of the joint that changes most often.
+    """
+    if most - 1 > max(0.7 * len(x), 50):
+        return 1.0
     changes = np.flatnonzero((np.diff(x, axis=0) != 0.0).any(axis=1))
     waits = np.diff(changes)
     if len(waits) < 50 or len(waits) > 0.7 * len(x):
@@ -346,6 +389,8 @@ class StrayValues:
         self.last: dict[str, Array] = {}
         self.state: dict[str, list[str]] = {}
         self.time = np.full(1, -np.inf)
+        self.limits = {name: np.tile(JUMP * scale.step, SCREENED) for name, scale in scales.items()}
+        self.work = np.empty(max(map(len, self.limits.values()), default=0))
 
     def complete_rows(self, samples: Samples) -> int:
         """How many of the next rows can be judged before those after them are known."""
@@ -368,33 +413,46 @@ class StrayValues:
                 far[0] = np.abs(x[0] - self.last[name][0]) > limit
         return far
 
+    def _may_jump(self, name: str, x: Array) -> bool:
+        """Whether some value (N, n) is far from the one before: a look at all that needs little memory."""
+        limits, flat, n = self.limits[name], np.ravel(x), x.shape[1]
+        if name in self.last and (np.abs(x[0] - self.last[name][0]) > limits[:n]).any():
+            return True
+        for start in range(n, len(flat), len(limits)):
+            now = flat[start : start + len(limits)]
+            steps = np.subtract(now, flat[start - n : start - n + len(now)], out=self.work[: len(now)])
+            if (np.abs(steps, out=steps) > limits[: len(now)]).any():
+                return True
+        return False
+
     def find(self, samples: Samples) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
         """Yield (channel, joint, rows that are rubbish) of the next samples, which are finite."""
         for name in self.scales:
             x = getattr(samples, name)
             if x is None or not len(x):
                 continue
-            jumps, begins = self._jumps(name, x), name not in self.last
-            state = self.state.setdefault(name, [""] * x.shape[1])
-            some = [] if not begins and not any(state) and not jumps.any() else range(x.shape[1])
-            for j in some if begins else [j for j in some if state[j] or jumps[:, j].any()]:
-                bad = self._find_in_column(name, int(j), x[:, j], np.flatnonzero(jumps[:, j]), samples.t, begins)
-                if len(bad):
-                    yield name, int(j), bad
+            state = self._states_at_start(name, x[0]) if name not in self.last else self.state[name]
+            self.state[name] = state
+            if any(state) or self._may_jump(name, x):
+                jumps = self._jumps(name, x)
+                for j in [j for j in range(x.shape[1]) if state[j] or jumps[:, j].any()]:
+                    bad = self._find_in_column(name, j, x[:, j], np.flatnonzero(jumps[:, j]), samples.t)
+                    if len(bad):
+                        yield name, j, bad
             self.last[name] = x[-1:].copy()
         self.time = samples.t[-1:].copy() if len(samples) else self.time
 
-    def _find_in_column(
-        self, name: str, j: int, x: Array, jumps: NDArray[np.int64], t: Array, begins: bool
-    ) -> NDArray[np.int64]:
+    def _states_at_start(self, name: str, x: Array) -> list[str]:
+        """States of a channel in the first row, (n,)."""
+        scale = self.scales[name]
+        outside, unset = (x < scale.low) | (x > scale.high), scale.starts_unset & (x == 0.0) & (name == "q")
+        return ["outside" if a else "unset" if b else "" for a, b in zip(outside, unset, strict=True)]
+
+    def _find_in_column(self, name: str, j: int, x: Array, jumps: NDArray[np.int64], t: Array) -> NDArray[np.int64]:
         """Rows of one joint's values (N,) that are rubbish; its state is carried on."""
         scale, state = self.scales[name], self.state[name]
         outside = (x < scale.low[j]) | (x > scale.high[j])
         bad, done = np.zeros(len(x), dtype=np.bool_), 0
-        if begins:
-            state[j] = (
-                "outside" if outside[0] else "unset" if name == "q" and scale.starts_unset[j] and x[0] == 0.0 else ""
-            )
 
         def follow(first: int) -> int:
             """Mark rows as long as the state lasts; the row after them."""
@@ -512,7 +570,8 @@ class ChannelWatch:
         self.frozen: dict[tuple[str, int], _Places] = {}
         self.same: dict[tuple[str, int], RowsLeftOut] = {}
         self.moving: dict[tuple[str, int], int] = {}
-        self.runs: dict[str, list[_Run]] = {}
+        self.runs: dict[str, list[_Run | None]] = {}  # those that are open; None: of the last row alone
+        self.newest: tuple[Samples, int] | None = None  # the last row and its place
         self.least = {name: np.maximum(FROZEN, 10.0 * scale.run) for name, scale in scales.items()}
         self.tail = np.zeros((0, len(self.names)))  # the last positions
         self.origin = np.zeros(len(self.names))
@@ -559,7 +618,8 @@ class ChannelWatch:
                 self._count_usual_values(name, getattr(samples, name), q, rows)
                 self._follow_runs(name, getattr(samples, name), samples, rows, q_before)
         self.rows += len(samples)
-        self.tail = np.concatenate([self.tail, q[-3:]])[-3:]
+        self.tail = np.concatenate([self.tail, q[-4:]])[-4:]
+        self.newest = samples.take(np.array([len(samples) - 1])), int(rows[-1])
 
     def _count_usual_values(self, name: str, x: Array, q: Array, rows: NDArray[np.int64]) -> None:
         """Count the rows in which a joint moves and its torque or velocity has the value that it has often."""
@@ -572,30 +632,57 @@ class ChannelWatch:
 
     def _follow_runs(self, name: str, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array) -> None:
         """Find the stretches in which values (N, n) repeat; those at the end stay open."""
-        N, runs, after = len(x), self.runs.get(name), list[_Run]()
-        for j, least in enumerate(self.least[name].tolist()):
-            column, run, first = x[:, j], None if runs is None else runs[j], 0
-            if run is not None and column[0] == run.value:
-                others = np.flatnonzero(column != run.value)
-                first = int(others[0]) if len(others) else N
-                run = self._measure_run(j, x, samples, rows, q_before, 0, first, run)
-            if first < N:
-                if run is not None and run.rows >= least:
-                    self._judge_run(name, j, run, float(column[first]))
-                some = column[first :: int(least) // 2]  # two of these lie in every long stretch
-                if (some[1:] == some[:-1]).any():
-                    starts = np.append(first, first + 1 + np.flatnonzero(column[first + 1 :] != column[first:-1]))
-                    for k in np.flatnonzero(np.diff(starts) >= least).tolist():
-                        whole = self._measure_run(j, x, samples, rows, q_before, int(starts[k]), int(starts[k + 1]))
-                        self._judge_run(name, j, whole, float(column[starts[k + 1]]))
-                start = N - 1
-                if start > first and column[-2] == column[-1]:
-                    others = np.flatnonzero(column[first:] != column[-1])
-                    start = first + int(others[-1]) + 1 if len(others) else first
-                run = self._measure_run(j, x, samples, rows, q_before, start, N)
-            assert run is not None
-            after.append(run)
-        self.runs[name] = after
+        least = self.least[name]
+        runs = self.runs.setdefault(name, [None] * x.shape[1])
+        stride = int(least.min()) // 2
+        some = np.ravel(x[::stride])  # two of these lie in every long stretch
+        same = some[len(runs) :] == some[: -len(runs)]
+        busy = (x[-1] == x[-min(2, len(x))]) | [run is not None for run in runs]
+        if same.any():
+            row, joint = np.nonzero(same.reshape(-1, len(runs)))
+            between = stride * row + np.arange(1, stride)[:, None]
+            busy[joint[(x[between, joint] == x[stride * row, joint]).all(axis=0)]] = True
+        if self.newest is not None:
+            busy |= x[0] == getattr(self.newest[0], name)[0]
+        for j, is_busy in enumerate(busy.tolist()):
+            runs[j] = self._follow_runs_of_joint(name, j, x, samples, rows, q_before) if is_busy else None
+
+    def _follow_runs_of_joint(
+        self, name: str, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array
+    ) -> _Run:
+        """The same for one joint; return the run that is open."""
+        N, column, run, first, least = len(x), x[:, j], self._open_run(name, j), 0, float(self.least[name][j])
+        if run is not None and column[0] == run.value:
+            others = np.flatnonzero(column != run.value)
+            first = int(others[0]) if len(others) else N
+            run = self._measure_run(j, x, samples, rows, q_before, 0, first, run)
+        if first < N:
+            if run is not None and run.rows >= least:
+                self._judge_run(name, j, run, float(column[first]))
+            some = column[first :: int(least) // 2]
+            if (some[1:] == some[:-1]).any():
+                starts = np.append(first, first + 1 + np.flatnonzero(column[first + 1 :] != column[first:-1]))
+                for k in np.flatnonzero(np.diff(starts) >= least).tolist():
+                    whole = self._measure_run(j, x, samples, rows, q_before, int(starts[k]), int(starts[k + 1]))
+                    self._judge_run(name, j, whole, float(column[starts[k + 1]]))
+            start = N - 1
+            if start > first and column[-2] == column[-1]:
+                others = np.flatnonzero(column[first:] != column[-1])
+                start = first + int(others[-1]) + 1 if len(others) else first
+            run = self._measure_run(j, x, samples, rows, q_before, start, N)
+        assert run is not None
+        return run
+
+    def _open_run(self, name: str, j: int) -> _Run | None:
+        """The run that is open at the last row; None before the first."""
+        run = self.runs[name][j]
+        if run is not None or self.newest is None:
+            return run
+        samples, row = self.newest
+        t, value = float(samples.t[0]), float(getattr(samples, name)[0, j])
+        u, v = float(samples.q[0, j] - self.origin[j]), 0.0 if samples.v is None else float(samples.v[0, j])
+        before = float(np.abs(np.diff(self.tail[:, j])).sum()) / 3.0
+        return _Run(row, t, t, value, u, u, before, np.array([1.0, u, u * u, v * v]))
 
     def _measure_run(
         self, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array, start: int, stop: int,
@@ -655,7 +742,7 @@ class ChannelWatch:
         """Close the log."""
         for name, runs in self.runs.items():
             for j, run in enumerate(runs):
-                if run.rows >= self.least[name][j]:
+                if run is not None and run.rows >= self.least[name][j]:
                     self._judge_run(name, j, run, np.nan)
 
     @property
@@ -716,12 +803,15 @@ class ChannelWatch:
         """Channels with the same value in most rows."""
         dead: dict[tuple[str, int], tuple[int, float, RowsLeftOut]] = {}
         for name in ("tau", "v", "q"):
-            for j, run in enumerate(self.runs.get(name, ())):
+            for j in range(len(self.runs.get(name, ()))):
+                run = self._open_run(name, j)
                 same, frozen = self.same.get((name, j), RowsLeftOut()), self.frozen.get((name, j))
                 often = frozen is not None and frozen.total > 0.5 * self.rows
                 if not self._is_used(name, j) or self.rows < 2 * FROZEN or (self._is_coarse(name, j) and not often):
                     continue
-                if name == "tau" and run.rows == self.rows and self.scales["q"].spread[j] > 2e-3:  # it moves
+                if (
+                    name == "tau" and run is not None and run.rows == self.rows and self.scales["q"].spread[j] > 2e-3
+                ):  # it moves
                     dead[name, j] = self.rows, run.value, RowsLeftOut()
                 elif frozen is not None and often:
                     dead[name, j] = frozen.total, frozen.value, frozen.rows

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from html import escape
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.concurrency import cached_property
+from dynid.concurrency import NEEDS_SPAWN, cached_property, has_polars_lost_its_threads
 from dynid.errors import DynidError, LogError
 from dynid.logs.stray_times import times_of_recording
 from dynid.messages import Message, Option
@@ -58,6 +60,13 @@ def prefetch(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
 
 
 CHANNELS = ("v", "a", "tau", "reaction")
+_PLATE = ("fx", "fy", "fz", "mx", "my", "mz")
+_UNITS = {
+    "t": "s", "q": "rad, m", "v": "rad/s, m/s", "a": "rad/s^2, m/s^2", "tau": "N m, N", "reaction": "N, N m",
+}  # fmt: skip
+"""Units of the channels, the second one of sliding joints."""
+_LARGE = 1 << 26
+"""Bytes of a file from which on it is not read to be described."""
 CHUNK = 16_384
 AFTER = 10.0
 SMALL = 131_072
@@ -68,7 +77,8 @@ SMALL = 131_072
 class Samples:
     """Consecutive samples as recorded: t (N,) in s; q, v, a, tau (N, n), reaction (N, channels), None where missing.
 
-    Nothing is repaired here: times may jitter, repeat or run backwards, values may be NaN.
+    Nothing is repaired here: times may jitter, repeat or run backwards, values may be NaN. done: the share of the
+    recording that has been read with them, by the bytes of its file; NaN where it is not known.
     """
 
     t: Array
@@ -77,6 +87,7 @@ class Samples:
     a: Array | None = None
     tau: Array | None = None
     reaction: Array | None = None
+    done: float = field(default=np.nan, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.t)
@@ -257,7 +268,8 @@ class ArraySource:
     def chunks(self, rows: int) -> Iterator[Samples]:
         """Views of the arrays."""
         for start in range(0, len(self.samples), rows):
-            yield self.samples.take(slice(start, start + rows))
+            done = min(start + rows, len(self.samples)) / len(self.samples)
+            yield replace(self.samples.take(slice(start, start + rows)), done=done)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,7 +343,8 @@ class Log:
 
     def _set_source(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
         self.source, self.coupling, self.notes = source, coupling, notes
-        self._memory: list[Samples] | None = None
+        self._memory: list[list[Samples]] = []  # one list, once it has been read; copies of the log share it
+        self._on_read: Callable[[float], None] | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -343,14 +356,26 @@ class Log:
 
         Filters and friction states of a part go on from what was recorded before it.
         """
-        if not isinstance(self.source, _SourcePart):
-            yield from self._chunks_kept_in_memory(self.source)
-            return
-        for samples in self._chunks_kept_in_memory(self.source.whole):
+        part = self.source if isinstance(self.source, _SourcePart) else None
+        for samples in self._chunks_kept_in_memory(self._whole_source):
+            if self._on_read is not None:
+                self._on_read(samples.done)
             yield samples
             t = samples.t[np.isfinite(samples.t)]
-            if len(t) and t.min() > self.source.stop + AFTER:
+            if part is not None and len(t) and t.min() > part.stop + AFTER:
                 return
+
+    def watched(self, on_read: Callable[[float], None]) -> Log:
+        """Return the same log, which reports the share of its file that has been read as `surroundings` goes on."""
+        log = copy(self)
+        log._on_read = on_read
+        return log
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file, or of the positions in memory: what its share of the work is measured by."""
+        whole = self._whole_source
+        return whole.samples.q.nbytes if isinstance(whole, ArraySource) else getattr(whole, "size", 0)
 
     @property
     def name(self) -> str:
@@ -437,13 +462,14 @@ class Log:
         """Where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
         lines = getattr(self._whole_source, "lines", None)
         if not rows or lines is None:
-            return f"row {', '.join(str(row + 1) for row in rows)}" if rows else ""
+            return f"row {', '.join(map(str, self.line_numbers(rows)[1]))}" if rows else ""
         return str(lines(rows))
 
     def line_numbers(self, rows: Sequence[int]) -> tuple[str, list[int]]:
         """What rows (increasing, counted from 0) are called, line or row, and their numbers, counted from 1."""
         find = getattr(self._whole_source, "line_numbers", None)
-        return ("row", [row + 1 for row in rows]) if find is None or not rows else ("line", find(rows))
+        first = getattr(getattr(self._whole_source, "part", None), "first", 1)
+        return ("row", [row + first for row in rows]) if find is None or not rows else ("line", find(rows))
 
     def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
         """Yield the samples in order, at most `rows` at a time, in bounded memory."""
@@ -454,15 +480,15 @@ class Log:
         if isinstance(source, ArraySource):
             yield from source.chunks(CHUNK)
             return
-        if self._memory is not None:
-            yield from self._memory
+        if self._memory:
+            yield from self._memory[0]
             return
         seen: list[Samples] | None = []
         for samples in prefetch(source.chunks(CHUNK)):
             if seen is not None:
                 seen = [*seen, samples] if sum(map(len, seen)) + len(samples) <= SMALL else None
             yield samples
-        self._memory = seen
+        self._memory[:] = [] if seen is None else [seen]
 
     @cached_property
     def _all_samples(self) -> Samples:
@@ -472,7 +498,8 @@ class Log:
         if not pieces:
             raise LogError(self.name, "no_samples", "there are no samples in it")
         columns = ("t", "q", *(name for name in CHANNELS if name in self.channels))
-        return Samples(**{name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in columns})
+        whole = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in columns}
+        return Samples(**whole)  # type: ignore[arg-type]
 
     @property
     def t(self) -> Array:
@@ -507,6 +534,68 @@ class Log:
     def __len__(self) -> int:
         return len(self._all_samples)
 
+    def frame(self) -> Any:
+        """Return the samples as a polars frame, which `read_log` reads again.
+
+        Returns
+        -------
+        polars.DataFrame
+            The columns t, q1, q2, ..., v1, ..., a1, ..., tau1, ... in SI units, and fx, fy, fz, mx, my, mz of a force
+            plate, as far as they were recorded.
+
+        """
+        import polars as pl
+
+        if has_polars_lost_its_threads():
+            raise LogError(self.name, NEEDS_SPAWN)
+        samples, columns = self._all_samples, {"t": self._all_samples.t}
+        for channel in ("q", *CHANNELS):
+            block = getattr(samples, channel)
+            if block is not None:
+                numbers = [f"{channel}{k + 1}" for k in range(block.shape[1])]
+                names = _PLATE if channel == "reaction" and block.shape[1] == len(_PLATE) else numbers
+                columns |= dict(zip(names, block.T, strict=True))
+        return pl.DataFrame(columns)
+
+    @cached_property
+    def _summary(self) -> dict[str, str]:
+        """What the log holds, in words; a large file is not read for it beyond its beginning."""
+        count, first, last, rate, joints = 0, np.inf, -np.inf, np.nan, 0
+        for samples in self.chunks():
+            t = samples.t[np.isfinite(samples.t)]
+            if not count and len(t) > 1:
+                steps = np.diff(np.sort(t))
+                rate = 1.0 / float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else np.nan
+            count, joints = count + len(samples), samples.q.shape[1]
+            first, last = min(first, t.min(initial=np.inf)), max(last, t.max(initial=-np.inf))
+            if self.size > _LARGE and not isinstance(self._whole_source, ArraySource):
+                break
+        is_whole = self.size <= _LARGE or isinstance(self._whole_source, ArraySource)
+        units = _UNITS | ({"tau": "A"} if any(note.code == "torques_in_current" for note in self.notes) else {})
+        held = [f"{c} ({units[c]})" for c in ("t", "q", *(c for c in CHANNELS if c in self.channels))]
+        size = f"{count:,} samples" if is_whole else f"{self.size / 1e6:,.0f} MB"
+        duration = f"{max(last - first, 0.0):.4g} s" if is_whole else ""
+        return {
+            "size": size, "duration": duration, "rate": f"{rate:.4g} Hz", "joints": str(joints),
+            "channels": ", ".join(held),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        try:
+            found = self._summary
+        except DynidError as error:
+            return f"<Log '{self.name}': {error}>"
+        length = ", ".join(filter(None, (found["size"], found["duration"], found["rate"])))
+        return f"<Log '{self.name}': {length}; {found['joints']} joints: {found['channels']}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            found = {"log": self.name, **self._summary}
+        except DynidError as error:
+            found = {"log": self.name, "error": str(error)}
+        rows = (f"<tr><th>{key}</th><td>{escape(value)}</td></tr>" for key, value in found.items() if value)
+        return f"<table>{''.join(rows)}</table>"
+
     @cached_property
     def span(self) -> tuple[float, float]:
         """First and last instant, in the log's own time; times that are no part of the recording do not count."""
@@ -536,6 +625,25 @@ class Log:
         first, last = self.span
         length = last - first
         return self.between(start * length if start > 0.0 else None, stop * length if stop < 1.0 else None)
+
+
+Progress = Callable[[str, float], None]
+
+
+def report_reading(logs: Sequence[Log], on_progress: Progress | None, what: str) -> tuple[Log, ...]:
+    """Return the logs, which report while they are read which share of the bytes of all is done."""
+    if on_progress is None:
+        return tuple(logs)
+    sizes = [max(log.size, 1) for log in logs]
+
+    def reporter(number: int) -> Callable[[float], None]:
+        def report(done: float) -> None:
+            read = (sum(sizes[:number]) + (done if np.isfinite(done) else 0.0) * sizes[number]) / sum(sizes)
+            on_progress(f"{what}: {100.0 * read:.0f} % of {sum(sizes) / 1e6:.3g} MB", read)
+
+        return report
+
+    return tuple(log.watched(reporter(number)) for number, log in enumerate(logs))
 
 
 def _check_array(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:

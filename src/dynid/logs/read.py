@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import ColumnPlace
+from dynid.logs.column_mapping import ColumnPlace, mapped_numbers, parse_header
 from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
 from dynid.logs.columns import ColumnPlan, match_columns
 from dynid.logs.log import CHANNELS, CHUNK, ArraySource, Log, Samples, Wiring
-from dynid.logs.readers.table import Batch, Numbers, Table, Wanted
+from dynid.logs.readers.table import ALL_ROWS, Batch, Numbers, RenamedTable, RowRange, Table, TableRows, Wanted
 from dynid.messages import ANYTHING, Message, Option, Wording
 from dynid.robot.locking import hold_missing_joints, lock_loaded_robot, may_lack_last_joints
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import suggest_similar_file
 
+if TYPE_CHECKING:
+    from dynid.logs.joined import FilePart
+
 # The format of a log file, by its suffix, and what its first bytes say where the two disagree.
 
 
-TEXT = (".csv", ".txt", ".tsv")
+TEXT = (".csv", ".txt", ".tsv", ".dat", ".log")
+EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
-    (b"PK\x03\x04", "a zip archive such as NPZ"),
+    (b"PK\x03\x04", "a zip archive such as NPZ or an Excel workbook"),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook"),
     (b"PAR1", "Parquet"),
     (b"\x89HDF\r\n\x1a\n", "HDF5"),
     (b"SQLite format 3\x00", "a rosbag2 database (.db3)"),
     (b"\x89MCAP0\r\n", "MCAP"),
     (b"MATLAB", "MAT"),
 )
-FORMATS = "CSV (.csv .txt .tsv, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+FORMATS = (
+    "CSV (.csv .txt .tsv .dat .log, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+)
+
+
+TopicLike = str | Sequence[str]
+
+
+def is_bag(path: Path) -> bool:
+    """Whether a log is a bag, by its name."""
+    return path.is_dir() or path.suffix.lower() in (".db3", ".mcap")
 
 
 def format_hint_from_content(path: Path) -> str:
@@ -53,13 +70,11 @@ def format_hint_from_content(path: Path) -> str:
 
 
 def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
-    from dynid.logs.readers.csv_text import open_text
     from dynid.logs.readers.hdf5 import open_hdf5, open_mat
     from dynid.logs.readers.npz import open_npz
     from dynid.logs.readers.parquet import open_parquet
 
     return {
-        **dict.fromkeys((*TEXT, ".gz"), open_text),
         **dict.fromkeys((".parquet", ".pq"), open_parquet),
         ".npz": open_npz,
         ".mat": open_mat,
@@ -67,11 +82,12 @@ def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
     }
 
 
-def open_table(path: Path, topic: str | None = None) -> Table:
-    """Open a log file for reading, after a look at its name only."""
+def open_table(path: Path, topic: TopicLike | None = None, layout: Layout | None = None) -> tuple[Table, ...]:
+    """Open a log file for reading, after a look at its name only: one table, or one per topic of a bag."""
+    from dynid.logs.readers.csv_text import open_text
     from dynid.logs.readers.rosbag import open_bag
 
-    name = str(path)
+    name, layout = str(path), layout or Layout()
     try:
         is_folder = path.is_dir()
         if not is_folder and not path.is_file():
@@ -92,8 +108,17 @@ def open_table(path: Path, topic: str | None = None) -> Table:
             name, "file_unreadable", "cannot be opened: {reason}", reason=error.strerror or str(error),
         ) from error  # fmt: skip
     suffix = path.suffix.lower()
-    if is_folder or suffix in (".db3", ".mcap"):
-        return open_bag(path, topic)
+    if suffix in EXCEL:
+        raise LogError(
+            name, "excel_not_supported", "this is an Excel workbook", "save the sheet as CSV (File, Save As, CSV "
+            "UTF-8), or read it with pandas or polars and give read_log the frame",
+        )  # fmt: skip
+    if is_bag(path):
+        if layout.names:
+            raise LogError(
+                name, "header_not_applicable", "{header} is for tables; a bag names its fields", header=Option("header")
+            )
+        return tuple(map(layout.rows_of, open_bag(path, topic)))
     if topic is not None:
         raise LogError(
             name, "topic_not_applicable", "{topic} is for bags only", "pick columns with {columns}",
@@ -101,12 +126,59 @@ def open_table(path: Path, topic: str | None = None) -> Table:
         )  # fmt: skip
     inner = Path(path.stem).suffix.lower()
     openers = _openers_by_suffix()
-    if suffix not in openers or (suffix == ".gz" and inner not in ("", *TEXT)):
+    if suffix in TEXT or (suffix == ".gz" and inner in ("", *TEXT)):
+        return (open_text(path, layout.names, layout.numbers, layout.part),)
+    if suffix not in openers:
         raise LogError(
             name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
             suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
         )  # fmt: skip
-    return openers[suffix](path)
+    return (layout.rows_of(layout.named(openers[suffix](path))),)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the user says of a table: names of its columns ('': not to be used), numbers that call some, its rows."""
+
+    names: tuple[str, ...] = ()
+    numbers: frozenset[int] = frozenset()
+    part: RowRange | None = None
+
+    def named(self, table: Table) -> Table:
+        """The table under the user's names."""
+        return RenamedTable(table, self.names) if self.names else table
+
+    def rows_of(self, table: Table) -> Table:
+        """The rows that count."""
+        return TableRows(table, self.part) if self.part else table
+
+
+LogLike = str | PathLike[str] | Mapping[str, Any] | Array | Any
+"""What `read_log` opens: a file, a frame of polars or pandas, or arrays by name."""
+
+
+def list_logs(logs: Any) -> list[Any]:
+    """Several logs, or one file, frame, mapping of arrays or `Log`, as a list."""
+    is_one = isinstance(logs, Log | str | PathLike | Mapping | np.ndarray) or hasattr(type(logs), "columns")
+    return [logs] if is_one else list(logs)
+
+
+def read_rows(log: str, rows: object) -> RowRange | None:
+    """Check a range of rows (first, last), counted from 1 and both included; None stands for an open end."""
+    if rows is None:
+        return None
+    first, last = tuple(rows) if isinstance(rows, Sequence) and len(rows) == 2 else (0, 0)
+    first = 1 if first is None else first
+    is_whole = all(
+        isinstance(x, int | np.integer) and not isinstance(x, bool) for x in (first, 1 if last is None else last)
+    )
+    if not is_whole or first < 1 or (last is not None and last < first):
+        raise LogError(
+            log, "rows_malformed", "{option} must be FIRST and LAST of the rows, counted from 1 and both included, got "
+            "{value!r}", "write {example}", option=Wording("rows", "--rows"), value=str(rows)[:60],
+            example=Option("rows", (200, 4000)),
+        )  # fmt: skip
+    return RowRange(int(first), None if last is None else int(last))
 
 
 # Motor-side logs: drive gains, gear ratios and couplings between motors and joints.
@@ -375,7 +447,8 @@ class FileSource:
     scale: SiFactors
     transmission: Transmission
     wiring: Wiring
-    stamp: Stamp = ()
+    stamp: Stamp | None = ()
+    """None: in memory."""
     given: Mapping[str, object] = field(default_factory=dict)
     locks: Mapping[str, float] = field(default_factory=dict)
 
@@ -385,7 +458,7 @@ class FileSource:
 
     def check_unchanged(self) -> None:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
-        now = file_stamp(Path(self.name))
+        now = None if self.stamp is None else tuple(look for path in self.paths for look in file_stamp(path))
         if now != self.stamp:
             if not now:
                 raise LogError(self.name, "file_gone", "cannot be opened: No such file or directory any more")
@@ -396,6 +469,23 @@ class FileSource:
     def name(self) -> str:
         """The file."""
         return self.table.name
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that are read; none of a frame."""
+        return () if self.stamp is None else tuple(map(Path, getattr(self.table, "files", (self.name,))))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files, or of the arrays of a frame."""
+        if self.stamp is not None:
+            return sum(look[2] for look in self.stamp)
+        return 8 * sum(math.prod(entry.shape) for entry in self.table.fields)
+
+    @property
+    def part(self) -> RowRange:
+        """The rows of the file that count."""
+        return getattr(self.table, "part", ALL_ROWS)
 
     @property
     def channels(self) -> frozenset[str]:
@@ -437,8 +527,9 @@ class FileSource:
         self.check_unchanged()
         try:
             for batch in self.table.batches(self.plan.wanted_fields, rows):
-                t = _times_in_seconds(_sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
-                yield Samples(t, *(self._read_channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
+                t = times_in_seconds(sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
+                channels = [self._read_channel(batch, name) for name in ("q", *CHANNELS)]
+                yield Samples(t, *channels, done=getattr(batch, "done", np.nan))  # type: ignore[arg-type]
         except LogError:
             self.check_unchanged()
             raise
@@ -467,7 +558,7 @@ class FileSource:
         return motion + self.wiring.zero if name == "q" and self.wiring.zero.any() else motion
 
 
-def _sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
+def sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
     """Stamps of the samples; where seconds and nanoseconds are two columns, whole ns."""
     t = _column_at(batch, plan.t)
     if plan.nanoseconds is None:
@@ -504,7 +595,7 @@ def _finite_or_nan(values: Array) -> Array:
     return values
 
 
-def _times_in_seconds(stamps: Numbers, factor: float, first: int | float | None) -> Array:
+def times_in_seconds(stamps: Numbers, factor: float, first: int | float | None) -> Array:
     """Return stamps in s; integers are taken from the first one before they become floating."""
     if first is not None:
         stamps = (_signed_integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)) - first
@@ -531,7 +622,7 @@ def find_time_unit(
     batch = next((batch for batch in table.batches(plan.wanted_fields, PROBE) if len(_column_at(batch, plan.t))), None)
     if batch is None:
         raise LogError(table.name, "no_samples", "there are no samples in it")
-    first = _first_valid_stamp(_sample_stamps(batch, plan))
+    first = _first_valid_stamp(sample_stamps(batch, plan))
     if plan.nanoseconds is not None:
         return "ns", first, ()
     size = abs(float(first))
@@ -570,26 +661,36 @@ IN_CURRENT = Message(
 
 
 def read_log(
-    path: str | PathLike[str],
+    path: LogLike | Sequence[LogLike],
     robot: Robot,
     *,
     columns: Mapping[str, str | Sequence[str] | None] | None = None,
     units: Mapping[str, UnitsLike] | None = None,
     gear: GearLike | None = None,
     gain: float | Sequence[float] | Array | None = None,
-    topic: str | None = None,
+    topic: TopicLike | None = None,
     sign: str | Sequence[str] | None = None,
     zero: Mapping[str, float | str] | None = None,
     order: OrderLike | None = None,
+    header: str | Sequence[str] | None = None,
+    rows: tuple[int | None, int | None] | None = None,
 ) -> Log:
-    """Open a log: CSV (also .gz), Parquet, NPZ, MAT, HDF5, a rosbag2 or an MCAP file.
+    """Open a log: CSV (also .gz), Parquet, NPZ, MAT, HDF5, a rosbag2 or an MCAP file, a frame or arrays by name.
 
     Columns are matched by their names; `columns` overrides that, with keys t, q, v, a, tau, reaction (a column, an
     array or a list in the order of the joints; None leaves a channel out), or q1, tau3, v.elbow for single ones.
+    Columns may be numbers, counted from 1, or ranges of them such as "2:8", the last one included. `header` names all
+    columns of a table without a header, or in place of it: "t,q*7,_*3,tau*7" (`_` skips a column). `rows` takes the
+    rows from the first to the last, counted from 1 and both included; None leaves an end open.
     `units` tells other units than SI per channel, as one unit or one per joint. `gear` (a ratio, n ratios or the
     matrix G with motor positions = G @ joint positions) and `gain` (Nm per A) bring a motor-side log to the joints:
-    units first, then gain, then gear. `topic` picks a bag's JointState. Nothing but the beginning is read here;
-    the samples stay in the file until they are asked for.
+    units first, then gain, then gear. `topic` picks topics of a bag, several as a list or "/a+/b". Nothing but the
+    beginning is read here; the samples stay in the file until they are asked for. `path` may also be a frame of polars
+    or pandas, a mapping of names to arrays, or an array with a `header`; their arrays are used as they are, without a
+    copy where possible.
+
+    A list of files or frames is one recording, such as positions and torques apart: they are joined on time (see
+    `joined`). A `header` for each is written "t,q*7+t,tau*7"; `rows` counts those of each.
 
     Joints that the file does not have, such as those of a gripper, are not columns of the log: its `locks` hold their
     positions, 0 where there are none, or the recorded one of a joint that stands still and has no torques; functions
@@ -603,12 +704,29 @@ def read_log(
     gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
     given = {key: value for key, value in locals().items() if key not in NOT_GIVEN and value is not None}
-    file = Path(fspath(path))
-    name = str(file)
-    stamp = file_stamp(file)
-    table = open_table(file, topic)
+    from dynid.logs.joined import JoinedTable, file_parts, join_tables
+
+    parts = file_parts(path)
+    named = [part for part in parts if isinstance(part.source, str | PathLike)]
+    name = "+".join(str(Path(fspath(part.source))) for part in named) or IN_MEMORY
+    stamp = tuple(look for part in named for look in file_stamp(Path(part.source))) if named else None
+    opened = _open_parts(parts, robot, topic=topic, header=header, rows=rows, columns=columns)
     motor_side = gear is not None
-    plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
+    in_time, mapping = _unit_of_time(units), cast("Mapping[str, object] | None", columns)
+    table = opened[0][0]
+    if len(opened) > 1 or parts[0].shift or parts[0].ranges:
+        table, mapping = join_tables(opened, robot, columns, in_time, motor_side)
+        name = table.name
+    plan = match_columns(name, table.fields, robot, mapping, motor_side=motor_side)
+    for used in plan.wanted_fields:
+        if used.name in getattr(table, "twice", ()):
+            raise LogError(
+                name, "column_name_twice", "the header names the column '{name}' twice", "number the columns with "
+                "{columns}, counted from 1", name=used.name, columns=Option("columns", {"q": "2:7"}),
+            )  # fmt: skip
+    joined = isinstance(table, JoinedTable)
+    if isinstance(table, JoinedTable):
+        table = table.at_times_of(plan)
     locks = _read_locks(table, plan, robot, units)
     robot = lock_loaded_robot(robot, locks)
     transmission = read_transmission(name, gear, gain, robot.n)
@@ -617,7 +735,10 @@ def read_log(
         raise LogError(
             name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",
         )  # fmt: skip
-    unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
+    if joined:
+        unit, first, time_notes = "s", None, tuple[Message, ...]()
+    else:
+        unit, first, time_notes = find_time_unit(table, plan, in_time)
     factors, unit_notes = _si_factors(name, plan, asked)
     scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first, frozenset(asked))
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
@@ -632,6 +753,13 @@ STILL = {"revolute": 0.01, "prismatic": 0.001}
 """How far (rad, m) a joint without torques may move in a log and still count as standing: encoders jitter."""
 
 
+def _unit_of_time(units: Mapping[str, UnitsLike] | None) -> str | None:
+    """The unit of time that was asked for."""
+    asked = units.get("t") if isinstance(units, Mapping) else None
+    first = asked if isinstance(asked, str) or not asked else asked[0]
+    return find_unit(first) if isinstance(first, str) else None
+
+
 def _read_locks(
     table: Table, plan: ColumnPlan, robot: Robot, units: Mapping[str, UnitsLike] | None
 ) -> dict[str, float]:
@@ -643,7 +771,8 @@ def _read_locks(
     kinds = {link.joint: link.kind for link in robot.links}
     asked = units.get("q") if isinstance(units, Mapping) else None
     ranges = {joint: [np.inf, -np.inf] for joint in places}
-    wanted = tuple(Wanted(name, name in plan.turned) for name in dict.fromkeys(x.field for x in places.values()))
+    fields = dict.fromkeys(place.field for place in (plan.t, *places.values()))
+    wanted = tuple(Wanted(name, name in plan.turned) for name in fields)
     for batch in table.batches(wanted, CHUNK):
         for joint, place in places.items():
             values = np.asarray(_column_at(batch, place), dtype=np.float64)
@@ -704,6 +833,47 @@ def _joints_after_arrays(log: Log, robot: Robot) -> dict[str, float]:
     source = getattr(log.source, "whole", log.source)
     width = source.samples.q.shape[1] if isinstance(source, ArraySource) else robot.n
     return dict.fromkeys(robot.joint_names[width:], 0.0) if may_lack_last_joints(robot, width) else {}
+
+
+IN_MEMORY = "frame"
+"""What messages call a log that is no file."""
+
+
+def _open_parts(
+    parts: Sequence[FilePart], robot: Robot, *, topic: TopicLike | None, header: object, rows: object, columns: object
+) -> list[tuple[Table, FilePart]]:
+    """Open the files and frames of a recording: topics are for its bags, headers for the others."""
+    files = [Path(fspath(part.source)) if isinstance(part.source, str | PathLike) else None for part in parts]
+    bags = [file is not None and is_bag(file) for file in files]
+    several = header.split("+") if isinstance(header, str) and len(parts) > 1 else [header]
+    headers = iter(several * (len(parts) - sum(bags)) if len(several) == 1 else several)
+    if len(several) not in (1, len(parts) - sum(bags)):
+        raise LogError(
+            "+".join(map(str, files)), "header_count_mismatch", "{header} describes {given} files, there are {count}",
+            "write one for all, or one for each with a + between", header=Option("header"), given=len(several),
+            count=len(parts) - sum(bags),
+        )  # fmt: skip
+    opened: list[tuple[Table, FilePart]] = []
+    for part, file, of_bag in zip(parts, files, bags, strict=True):
+        name = IN_MEMORY if file is None else str(file)
+        own = (header if all(bags) else None) if of_bag else next(headers)
+        layout = Layout(
+            () if own is None else parse_header(name, own, robot), frozenset(mapped_numbers(columns)),
+            read_rows(name, rows if part.rows is None else part.rows),
+        )  # fmt: skip
+        topics = topic if of_bag or not any(bags) else None
+        tables = _open_frame(part.source, topics, layout) if file is None else open_table(file, topics, layout)
+        opened += [(table, part) for table in tables]
+    return opened
+
+
+def _open_frame(source: object, topic: TopicLike | None, layout: Layout) -> tuple[Table, ...]:
+    """Open a frame or arrays."""
+    from dynid.logs.readers.parquet import open_frame
+
+    if topic is not None:
+        raise LogError(IN_MEMORY, "topic_not_applicable", "{topic} is for bags only", topic=Option("topic"))
+    return (layout.rows_of(layout.named(open_frame(IN_MEMORY, source))),)
 
 
 def _si_factors(

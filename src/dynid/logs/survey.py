@@ -88,8 +88,8 @@ def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[Message, ...
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
         raise LogError(
             log.name, "positions_look_like_degrees", "joint {joint} moves over {span:.4g} rad, which looks like "
-            "degrees", "say {units} if it is, and the same for v", joint=robot.joint_names[j], span=float(span[j]),
-            units=Option("units", {"q": "deg"}),
+            "degrees or like positions of the motor", "say {units} (and the same for v) or {gear}",
+            joint=robot.joint_names[j], span=float(span[j]), units=Option("units", {"q": "deg"}), gear=Option("gear"),
         )  # fmt: skip
     if certain and 2 * beyond.sum() > judged.sum():
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
@@ -137,8 +137,9 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     if samples.v is None or len(samples) <= 20:
         return ()
     speeds = _typical_speeds(samples, revolute)
-    sizes = np.abs(samples.v[samples.v != 0.0])
-    coarse = float(sizes.min()) if len(sizes) else 0.0  # velocities may be rounded; smaller ones are zero then
+    sizes = np.abs(samples.v)
+    sizes = sizes if sizes.all() else sizes[sizes > 0.0]
+    coarse = float(sizes.min()) if sizes.size else 0.0  # velocities may be rounded; smaller ones are zero then
     wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
     slope = (samples.q[wide:] - samples.q[:-wide]) / (samples.t[wide:] - samples.t[:-wide])[:, None]
     middle = 0.5 * (samples.v[wide:] + samples.v[:-wide])
@@ -171,8 +172,10 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
         what = "{ratio:.3g} times the slope of the positions (units of q, v or t?)"
         _raise_velocity_error(log, robot, sure, "velocity_scale", what, ratio=ratio)
     strange = [robot.joint_names[j] for j in np.flatnonzero((speeds > 0.0) & (alike < 0.3) & (norm > 0.0))]
+    if not strange:
+        return ()
     smooth = (np.diff(samples.q, axis=0) ** 2).sum(axis=0) < 0.5 * samples.q.var(axis=0) * len(samples)
-    if not strange or not smooth.any():
+    if not smooth.any():
         return ()
     what = "velocities of {joints} do not follow the positions (sign, or order of the joints?)"
     return (Message("velocities_unlike_positions", what, joints=strange),)
@@ -214,6 +217,14 @@ class Survey:
     scales: Mapping[str, ChannelScale] = field(default_factory=dict)
     joints: tuple[int, ...] = ()
     frozen_times: Array = field(default_factory=lambda: np.zeros((0, 2)))
+
+    @property
+    def speed(self) -> Array:
+        """Usual velocity (n,): the root of the mean square of differences over a tenth of a second, per second."""
+        t, q = self.samples.t, self.samples.q
+        step = min(max(1, round(0.1 * self.rate)), max(len(q) - 1, 0))
+        moved = (q[step:] - q[: len(q) - step]) / np.maximum(t[step:] - t[: len(t) - step], 1e-9)[:, None]
+        return np.asarray(np.sqrt((moved**2).mean(axis=0)))
 
     def standing_joints(self, scale: Array) -> NDArray[np.bool_]:
         """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
@@ -258,7 +269,7 @@ def survey(
     if "tau" in measured:
         assert samples.tau is not None
         _check_torques(log, robot, samples.tau, used)
-        levels = [_saturation_level(samples.tau[:, j], samples.q) for j in range(robot.n)]
+        levels = [_saturation_level(column, samples.q) for column in np.ascontiguousarray(samples.tau.T)]
         saturation = np.where(scales["tau"].is_coarse, np.inf, levels) if scales else np.array(levels)
     if scales:
         _find_limits(samples, saturation, scales)
@@ -421,6 +432,8 @@ def _saturation_level(tau: Array, q: Array) -> float:
     Moving: the runs at the level make up 1 % of a joint's range, which standstill does not.
     """
     level = _plateau_level(tau)
+    if np.isinf(level):
+        return level
     inside = np.flatnonzero(np.abs(tau) == level)
     inside = inside[1:][np.diff(inside) == 1]
     travel = np.abs(q[inside] - q[inside - 1]).sum(axis=0)
@@ -433,6 +446,8 @@ def _plateau_level(x: Array) -> float:
     Those are long too where values are coarsely rounded.
     """
     level = float(np.abs(x).max())
+    if np.count_nonzero(np.abs(x) == level) < 5:
+        return np.inf
     last = np.append(np.flatnonzero(np.diff(x) != 0.0), len(x) - 1)  # of every run of equal values
     runs = np.diff(last, prepend=-1)
     at_level = np.flatnonzero(np.abs(x[last]) == level)
@@ -444,22 +459,26 @@ def _plateau_level(x: Array) -> float:
 def _find_limits(samples: Samples, saturation: Array, scales: Mapping[str, ChannelScale]) -> None:
     """Write down where torques, velocities and positions are cut off, on one side or both."""
     step = scales["q"].step
+    columns = {
+        name: np.ascontiguousarray(x.T) for name in ("q", "v", "tau") if (x := getattr(samples, name)) is not None
+    }
+    extremes = {name: np.column_stack([x.min(axis=1), x.max(axis=1)]) for name, x in columns.items()}
     for j, side in itertools.product(range(len(step)), (0, 1)):
-        sign, q = 2.0 * side - 1.0, samples.q[:, j]
+        sign, q = 2.0 * side - 1.0, columns["q"][j]
         if np.isfinite(saturation[j]):
             scales["tau"].limits[j, side] = sign * saturation[j]
         elif samples.tau is not None and np.isfinite(scales["tau"].step[j]) and not scales["tau"].is_coarse[j]:
-            level, height = _extreme(samples.tau[:, j], sign)
+            level, height = _extreme(columns["tau"][j], extremes["tau"][j], side)
             if level != 0.0 and height is not None and np.isfinite(_saturation_level(height, q[:, None])):
                 scales["tau"].limits[j, side] = level
         if samples.v is not None and not scales["v"].is_coarse[j]:
-            level, height = _extreme(samples.v[:, j], sign)
+            level, height = _extreme(columns["v"][j], extremes["v"][j], side)
             if height is not None and np.isfinite(_plateau_level(height)):
                 cut = np.flatnonzero(samples.v[1:, j] == level)
                 slope = (q[cut + 1] - q[cut]) / (samples.t[cut + 1] - samples.t[cut])
                 if slope.mean() * sign > 1.03 * abs(level):
                     scales["v"].limits[j, side] = level
-        level, height = _extreme(q, sign)
+        level, height = _extreme(q, extremes["q"][j], side)
         if height is None or np.isinf(_plateau_level(height)):
             continue
         at_level = q == level
@@ -473,7 +492,7 @@ def _find_limits(samples: Samples, saturation: Array, scales: Mapping[str, Chann
             scales["q"].limits[j, side] = level
 
 
-def _extreme(x: Array, sign: float) -> tuple[float, Array | None]:
-    """Largest value (sign 1) or smallest (-1), and the distance from the other, None where it occurs hardly ever."""
-    level, other = (float(x.max()), float(x.min()))[:: 1 if sign > 0.0 else -1]
+def _extreme(x: Array, ends: Array, side: int) -> tuple[float, Array | None]:
+    """One of the ends of values (N,), and their distance from the other, None where it occurs hardly ever."""
+    level, other = float(ends[side]), float(ends[1 - side])
     return level, x - other if np.count_nonzero(x == level) >= 5 else None

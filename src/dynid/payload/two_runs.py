@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError, LoopError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
-from dynid.estimation.accumulate.logs import Progress, collect_logs
+from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.identification import NORMAL
@@ -23,8 +24,8 @@ from dynid.estimation.regression.structure import random_rows_with_held_joints, 
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, build_constraints, solve
 from dynid.identifiability.parameters import BaseParameters
-from dynid.logs.log import Log
-from dynid.logs.read import robot_with_locks_of
+from dynid.logs.log import Log, Progress
+from dynid.logs.read import list_logs, robot_with_locks_of
 from dynid.messages import Message, Option
 from dynid.payload.payload import Fit
 from dynid.robot.inertia import SYMBOLS, UNITS
@@ -288,7 +289,7 @@ def _used_channels(state: State) -> NDArray[np.bool_]:
 
 
 def _open_payload_logs(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
-    if not isinstance(logs, Log | str | Path) and not list(logs):
+    if not list_logs(logs):
         raise IdentificationError(
             "missing_payload_run", "there is no log {which} the payload", "give one with and one without it",
             which=which,
@@ -301,8 +302,8 @@ def _refuse_same_logs(loaded: Logs, unloaded: Logs) -> None:
 
     def log_identities(logs: Logs) -> set[object]:
         """Files' paths, and objects of logs in memory."""
-        several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
-        return {id(log) if isinstance(log, Log) else Path(log).absolute() for log in several}
+        several = [part for log in list_logs(logs) for part in (log if isinstance(log, list | tuple) else [log])]
+        return {Path(log).absolute() if isinstance(log, str | PathLike) else id(log) for log in several}
 
     if log_identities(loaded) & log_identities(unloaded):
         raise IdentificationError(

@@ -17,7 +17,7 @@ from dynid.estimation.regression.rows import Rows, rows_of_log
 from dynid.logs.cutoff import spectrum
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
-from dynid.logs.log import Log
+from dynid.logs.log import Log, report_reading
 from dynid.logs.survey import Survey, survey
 from dynid.robot.transform import Array
 
@@ -183,7 +183,8 @@ def replay_logs(
     on_progress: Callable[[str, float], None] | None = None,
 ) -> tuple[Replay, ...]:
     """Read logs again; fitted: they are those of the result, in its order; pages: how many logs share the page."""
-    return tuple(_replay_log(result, log, k if fitted else 0, pages, on_progress) for k, log in enumerate(logs))
+    logs = report_reading(logs, on_progress, "drawing")
+    return tuple(_replay_log(result, log, k if fitted else 0, pages) for k, log in enumerate(logs))
 
 
 def column_values(result: Identification, log: int) -> Array:
@@ -213,9 +214,7 @@ def _treatment_of_log(result: Identification, log: Log, seen: Survey) -> Treatme
     return treatment_like(seen, result.cutoff, result.delay)
 
 
-def _replay_log(
-    result: Identification, log: Log, number: int, pages: int, on_progress: Callable[[str, float], None] | None
-) -> Replay:
+def _replay_log(result: Identification, log: Log, number: int, pages: int) -> Replay:
     """Read one log and predict its channels."""
     equation = result.equation
     seen = survey(log, equation.robot, measured=equation.options.channels, joints=equation.joints)
@@ -227,8 +226,6 @@ def _replay_log(
     for rows in rows_of_log(equation, log, number=number, seen=seen, treatment=treatment, found=found):
         measured, predicted = gauge.add(rows)
         curves.add(rows.t, np.concatenate([measured, predicted, measured - predicted], axis=1), rows.segment)
-        if on_progress is not None:
-            on_progress(f"drawing: {found.samples:,} samples", 1.0 - 1.0 / (1.0 + found.samples / 2e5))
     if not gauge.count:
         raise LogError(log.name, "log_short_for_filter", "no piece of it is long enough for the result's filter")
     clouds = tuple(np.empty((0, 2)) if cloud.points is None else cloud.points for cloud in gauge.clouds)

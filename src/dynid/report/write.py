@@ -14,7 +14,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification, Origin, find_origin
 from dynid.logs.log import Log
-from dynid.logs.read import read_log
+from dynid.logs.read import LogLike, list_logs, read_log
 from dynid.messages import Message, Option
 from dynid.report.elements import (
     COLOURS,
@@ -32,7 +32,14 @@ from dynid.report.elements import (
 )
 from dynid.report.page import ReportSubject, Section, StandardValues, render_page
 from dynid.report.replay import replay_logs
-from dynid.report.sections.answer import MARKS, DataSection, ReproduceSection, VerdictSection, WarningsSection
+from dynid.report.sections.answer import (
+    MARKS,
+    DataSection,
+    DiagnosisSection,
+    ReproduceSection,
+    VerdictSection,
+    WarningsSection,
+)
 from dynid.report.sections.fit import FrictionSection, PredictionSection, ResidualsSection
 from dynid.report.sections.parameters import (
     ConditionSection,
@@ -277,9 +284,9 @@ COMPARED_SECTIONS: tuple[Section[ComparedResults], ...] = (
 
 
 SECTIONS: tuple[Section[ReportSubject], ...] = (
-    VerdictSection(), PredictionSection(), ParametersSection(), PhysicalSection(), FrictionSection(), RobotSection(),
-    IdentifiableSection(), DataSection(), CorrelationSection(), ResidualsSection(), ConditionSection(),
-    WarningsSection(), ReproduceSection(),
+    VerdictSection(), DiagnosisSection(), PredictionSection(), ParametersSection(), PhysicalSection(),
+    FrictionSection(), RobotSection(), IdentifiableSection(), DataSection(), CorrelationSection(), ResidualsSection(),
+    ConditionSection(), WarningsSection(), ReproduceSection(),
 )  # fmt: skip
 
 SOURCES = {
@@ -288,7 +295,7 @@ SOURCES = {
     "torque+reaction": "torques of {} joints and the forces on the base",
 }  # fmt: skip
 
-Logs = Sequence[Log | str | Path]
+Logs = Log | LogLike | Sequence[Log | LogLike]
 
 
 @one_blas_thread
@@ -296,8 +303,8 @@ def write_report(
     result: Identification | Sequence[Identification],
     path: str | Path,
     *,
-    logs: Log | str | Path | Logs = (),
-    validate: Log | str | Path | Logs = (),
+    logs: Logs = (),
+    validate: Logs = (),
     physical: StandardValues | None = None,
     names: Sequence[str] | None = None,
     command: str = "",
@@ -387,7 +394,7 @@ def summary_sentence(result: Identification) -> str:
     return f"Identified from the {source} in {logs} ({result.estimator}), by dynid {result.version}."
 
 
-def _open_logs(result: Identification, logs: Log | str | Path | Logs) -> tuple[Log, ...]:
+def _open_logs(result: Identification, logs: Logs) -> tuple[Log, ...]:
     """Logs as objects, files read."""
-    several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
+    several = list_logs(logs)
     return tuple(log if isinstance(log, Log) else read_log(log, result.robot) for log in several)

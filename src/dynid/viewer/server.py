@@ -185,7 +185,7 @@ class JointSliders:
 
 
 HOST = "127.0.0.1"
-INSTALL = "pip install 'dynid[view]'"
+INSTALL = "pip install viser"
 
 
 def check_viewer_installed() -> None:

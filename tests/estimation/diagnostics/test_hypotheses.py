@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 
 import dynid
 from dynid import Log, Wiring
 from dynid.errors import IdentificationError
+from dynid.estimation.diagnostics.refit import RIDGE, Reading, ReadingTask, Refit
 from dynid.messages import Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -89,11 +94,69 @@ def test_nothing_is_named_without_a_mistake(puma: tuple[Robot, Log]) -> None:
         assert found.alternatives == () or min(x.error for x in found.alternatives) > 0.95 * found.error
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"sines": True},
+        {"gravity": (0.0, 0.0, 9.81)},
+        {"rotors": (0, 2), "springs": (1,)},
+        {"q_factor": (-1.0,) * 6},
+    ],
+)
+def test_refits_are_least_squares_within_the_limits_of_physics(
+    puma: tuple[Robot, Log], changes: dict[str, Any]
+) -> None:
+    """Conditions of Karush, Kuhn and Tucker on all rows at once, with every channel's own unknowns apart."""
+    robot, log = puma
+    tried = dynid.identify(robot, log, friction=PLAIN).tried
+    assert tried is not None
+    refit = Refit(tried.samples.thinned(150))
+    signs = (1.0, -1.0, 1.0, 1.0, -1.0, 1.0)
+    task = ReadingTask(refit, replace(Reading.as_recorded(6), gain=signs, tau_order=(0, 1, 2, 4, 3, 5), **changes))
+    rows, own, weights = task.equations.rows, task.equations.own, task.weights(None)
+    C, N, k = rows.shape
+    A, b = np.zeros((C, N, C * own + k - own)), np.zeros((C, N))
+    for c in range(C):
+        A[c, :, c * own : (c + 1) * own], A[c, :, C * own :] = rows[c, :, :own], rows[c, :, own:]
+        b[c] = task.equations.tau[:, task.source[c]] * signs[c]
+    for fold, used in ((None, slice(None)), (1, np.r_[0 : N // 5, 2 * (N // 5) : N])):
+        gram = np.einsum("c,cni,cnj->ij", weights, A[:, used], A[:, used])
+        pull = np.einsum("c,cni,cn->i", weights, A[:, used], b[:, used])
+        scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+        limits = np.zeros((len(task.equations.limits), gram.shape[0]))
+        limits[:, C * own :] = task.equations.limits
+        limits = np.vstack([limits, np.eye(gram.shape[0])[: C * own][task.equations.positive.ravel()]]) / scale
+        limits /= np.linalg.norm(limits, axis=1)[:, None]
+        found = task.fit(weights, fold)
+        x = np.append(found[:, :own].ravel(), found[0, own:]) * scale
+        slope = (gram / scale / scale[:, None]) @ x + RIDGE * x - pull / scale
+        force, off = nnls(limits.T, slope)
+        size = float(np.linalg.norm(pull / scale))
+        assert off < 1e-7 * size
+        assert (limits @ x).min() > -1e-7 * np.linalg.norm(x)
+        assert abs(force @ (limits @ x)) < 1e-7 * size * np.linalg.norm(x)
+        assert force.max() > 1e-3 * size  # some of the limits hold something back
+        left = ((b - np.einsum("cnk,ck->cn", rows, found)) ** 2)[:, used].sum(axis=1)
+        if fold is None:
+            assert np.allclose(left, task.squares_left(found), rtol=1e-6)
+            assert refit.fitted_error(Reading.as_recorded(6)) <= refit.fitted_error(
+                Reading.as_recorded(6), limited=True
+            )
+
+
+def test_the_best_gain_is_that_of_one_more_column(puma: tuple[Robot, Log]) -> None:
+    robot, log = puma
+    tried = dynid.identify(robot, log, friction=PLAIN).tried
+    assert tried is not None
+    wrong = replace(Reading.as_recorded(6), gain=(1.0, 1.0, 3.0, 1.0, 1.0, 1.0))
+    gains = ReadingTask(Refit(tried.samples.thinned(150)), wrong).best_gains()
+    assert gains[2] == pytest.approx(1.0 / 3.0, rel=0.05)
+
+
 @pytest.mark.parametrize("gravity", [(0.0, 0.0, 9.81), (0.0, 9.81, 0.0), (3.0, 0.0, -9.34)])
 def test_gravity_is_found_and_measured(gravity: tuple[float, float, float]) -> None:
     """The mount is another one than the robot file says: inverted, on a wall, tilted by 18 degrees."""
-    from dataclasses import replace
-
     robot = robot_with_friction("puma560")
     log = right_log(replace(robot, gravity=np.array(gravity)))
     found = dynid.diagnose(dynid.identify(robot, log, friction=PLAIN)).best

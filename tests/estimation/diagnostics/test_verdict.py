@@ -324,7 +324,7 @@ def test_what_torques_cannot_show_is_said() -> None:
     robot, motion, tau = data("puma560")
     result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN)
     codes = {text.code: text.facts for text in result.verdict.unproven}
-    assert codes.keys() == {"common_factor_unproven", "lengths_unproven", "zero_unproven"}
+    assert codes.keys() == {"common_factor_unproven", "lengths_unproven", "zero_unproven", "motions_unproven"}
     assert codes["zero_unproven"]["joints"] == ["1", "6"]
     # it is so: a common factor changes nothing but the parameters, a zero of the first joint nothing at all
     for other in (log_of(motion, 1.3 * tau), log_of(replace(motion, q=motion.q + np.eye(6)[0]), tau)):

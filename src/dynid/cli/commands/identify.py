@@ -9,10 +9,12 @@ import typer
 
 from dynid.cli.options import (
     GravityOption,
+    HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
     RobotArgument,
+    RowsOption,
     SensorOption,
     SignOption,
     SnapOption,
@@ -76,7 +78,10 @@ def simulate(
 
 def identify(
     robot: RobotArgument,
-    logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="recordings; log.csv@2.5:20 takes a part")],
+    logs: Annotated[
+        list[str],
+        typer.Argument(metavar="LOG...", help="recordings; log.csv@2.5:20 takes a part, a.csv+b.csv joins files"),
+    ],
     *,
     model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
     window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
@@ -102,10 +107,12 @@ def identify(
     units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
-    topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -154,7 +161,7 @@ def identify(
         terminal.refuse_unused_options(
             {"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate"
         )
-    files = [log_options.path_of_log(word) for word in (*logs, *(validate or ()))]
+    files = log_options.paths_of_logs((*logs, *(validate or ())))
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
     report_output.check_report_path(report, (out, json), inputs)
@@ -162,7 +169,9 @@ def identify(
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     wiring = {"sign": sign, "zero": zero, "order": order}
-    reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic, **wiring)
+    reader = log_options.LogReader.of(
+        loaded, column or [], units or [], gear, gain, topic, header=header, rows=rows, **wiring
+    )
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,

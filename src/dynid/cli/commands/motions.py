@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from dynid.cli.options import (
+    HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
     RobotArgument,
+    RowsOption,
     SignOption,
     ZeroOption,
     load_robot_file,
@@ -99,6 +101,8 @@ def view(
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -115,10 +119,14 @@ def view(
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
-        reading = {"--column": column, "--sign": sign, "--zero": zero, "--order": order}
+        reading = {
+            "--column": column, "--sign": sign, "--zero": zero, "--order": order, "--header": header, "--rows": rows,
+        }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
     loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
-    reader = log_options.LogReader.of(loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order)
+    reader = log_options.LogReader.of(
+        loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order, header=header, rows=rows
+    )
     path = None
     if trajectory is not None:
         loaded = motions.robot_of_path(trajectory, loaded, reader)
@@ -152,6 +160,7 @@ def markers(
     ] = None,
     refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
+    lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
     """Find joint positions from markers on the links, seen in frame 0 by cameras.
@@ -165,7 +174,7 @@ def markers(
     log_options.check_outputs(
         out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot), *([cameras] if cameras else [])]
     )
-    loaded = load_robot_file(robot)
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
     read = recordings.read_markers(file, marker or [], unit, cameras)
     at = recordings.still_frames(read.t, still)

@@ -9,10 +9,12 @@ import typer
 
 from dynid.cli.options import (
     GravityOption,
+    HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
     RobotArgument,
+    RowsOption,
     SignOption,
     SnapOption,
     ZeroOption,
@@ -40,7 +42,7 @@ FrictionPerLogOption = Annotated[bool, typer.Option(help="every log has its own 
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
 UnitsOption = Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")]
 GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
-TopicOption = Annotated[str | None, typer.Option(help="of the joint states in a bag")]
+TopicOption = Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")]
 
 
 def payload(
@@ -64,6 +66,8 @@ def payload(
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -89,6 +93,7 @@ def payload(
             "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log,
             "--no-friction-per-log": not friction_per_log, "--column": column, "--units": units, "--gear": gear,
             "--gain": gain, "--topic": topic, "--sign": sign, "--zero": zero, "--order": order,
+            "--header": header, "--rows": rows,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
         found = payload_between(
@@ -96,8 +101,9 @@ def payload(
         )
     else:
         reader = log_options.LogReader.of(
-            known, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order
-        )
+            known, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order,
+            header=header, rows=rows,
+        )  # fmt: skip
         with identification.show_progress(screen) as tell:
             found = identify_payload(
                 known, [reader.read_log(word) for word in loaded],
@@ -137,6 +143,8 @@ def gains(
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -159,8 +167,9 @@ def gains(
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
     reader = log_options.LogReader.of(
-        known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order
-    )
+        known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order,
+        header=header, rows=rows,
+    )  # fmt: skip
     with identification.show_progress(screen) as tell:
         found = identify_gains(
             known, [reader.read_log(word) for word in loaded], [reader.read_log(word) for word in unloaded], parameters,
@@ -187,7 +196,7 @@ def _check_input_and_output_files(
     from dynid.cli import log_options, terminal
 
     words = [*loaded, *unloaded]
-    inputs = [Path(robot), *(log_options.path_of_log(word) for word in words), *([Path(gear)] if gear else [])]
+    inputs = [Path(robot), *log_options.paths_of_logs(words), *([Path(gear)] if gear else [])]
     terminal.check_output_path("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:

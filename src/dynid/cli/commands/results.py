@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from dynid.cli.options import (
+    HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
     PackagePathOption,
+    RowsOption,
     SignOption,
     ZeroOption,
     complete_robot_name,
@@ -205,10 +207,12 @@ def report(
     units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
-    topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
     sign: SignOption = None,
     zero: ZeroOption = None,
     order: OrderOption = None,
+    header: HeaderOption = None,
+    rows: RowsOption = None,
     json: JsonOption = None,
 ) -> None:
     """Write one HTML page on a result that works offline, or put several results side by side.
@@ -226,11 +230,11 @@ def report(
     if not words:
         reading = {
             "--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic, "--sign": sign,
-            "--zero": zero, "--order": order,
+            "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
     place = report_output.default_report_path(results) if out is None else out
-    keep = [*results, *(log_options.path_of_log(word) for word in words)]
+    keep = [*results, *log_options.paths_of_logs(words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
     bodies = report_output.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
@@ -243,8 +247,9 @@ def report(
     else:
         names = [found[0].robot.name]
         reader = log_options.LogReader.of(
-            found[0].robot, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order
-        )
+            found[0].robot, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order,
+            header=header, rows=rows,
+        )  # fmt: skip
         logs, others = ([reader.read_log(word) for word in some or ()] for some in (log, validate))
         with identification.show_progress(screen) as tell:
             page_warnings = write_report(
@@ -259,6 +264,7 @@ def report(
         json,
         lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings},
     )
+    terminal.show_project_values(screen)
     for name, result in zip(names, found, strict=True):
         terminal.print_line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:

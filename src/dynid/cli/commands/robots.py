@@ -1,4 +1,4 @@
-"""The commands `robots`, `mdh`, `base` and `unknown`: bundled robots, any robot as a table, what is identifiable."""
+"""The commands `robots`, `mdh`, `base`, `unknown` and `init`: robots, what is identifiable, a project file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, RobotArgument, load_robot_file
+from dynid.cli.options import JsonOption, LockOption, RobotArgument, complete_robot_name, load_robot_file
+from dynid.errors import DynidError
 
 
 def robots(json: JsonOption = None) -> None:
@@ -33,6 +34,7 @@ def robots(json: JsonOption = None) -> None:
 def mdh(
     robot: RobotArgument,
     out: Annotated[Path | None, typer.Option("--out", help="write the table to this .toml file")] = None,
+    lock: LockOption = None,
     json: JsonOption = None,
     snap: Annotated[bool, typer.Option(help="take almost-right angles for right ones")] = True,
 ) -> None:
@@ -46,7 +48,7 @@ def mdh(
 
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    table = load_robot_file(robot, snap=snap).to_mdh()
+    table = load_robot_file(robot, lock=terminal.parse_locks(lock or []), snap=snap).to_mdh()
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: write_text(place, table_text(table)))
     outputs.write_json_file(json, lambda: terminal.robot_json_data(table))
@@ -71,6 +73,7 @@ def base(
     latex: Annotated[bool, typer.Option(help="relations in LaTeX")] = False,
     barycentric: Annotated[bool, typer.Option("--barycentric", help="relations in barycentric letters too")] = False,
     seed: Annotated[int, typer.Option(min=0, help="of random positions and samples")] = 0,
+    lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
     """Show which inertial parameters can be identified at all, and how the others join them.
@@ -84,7 +87,7 @@ def base(
     from dynid.identifiability.base_parameters import base_parameters, compare_methods
 
     terminal.check_output_path("--json", json, keep=[Path(robot), *([values] if values else [])])
-    loaded = load_robot_file(robot)
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if method == "all":
         compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
@@ -125,6 +128,7 @@ def unknown(
     count_only: Annotated[bool, typer.Option("--count-only", help="only how many there are, at once")] = False,
     rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = False,
     seed: Annotated[int, typer.Option(min=0, help="of the random points of --count-only")] = 0,
+    lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
     """Show the model parameters of a robot whose lengths or angles are not known.
@@ -136,7 +140,7 @@ def unknown(
     from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
 
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    loaded = load_robot_file(robot)
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
@@ -148,4 +152,43 @@ def unknown(
     outputs.write_json_file(json, lambda: identifiability.model_parameter_json_data(found))
     terminal.show_notes(loaded, screen)
     identifiability.show_model_parameters(found, screen)
+    outputs.finish(found.warnings)
+
+
+# The command `init`: parse, call, show.
+
+
+def init(
+    robot: Annotated[
+        str | None,
+        typer.Argument(help="a robot file or name; that of this folder if missing", autocompletion=complete_robot_name),
+    ] = None,
+    logs: Annotated[
+        list[str] | None, typer.Argument(metavar="[LOG]...", help="recordings; those of this folder if missing")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Write a project file dynid.toml from a robot and its logs: columns, units, rates, what to fit and to validate.
+
+    Example: dynid init my_robot.urdf run1.csv run2.csv
+    """
+    from dynid.cli import project, terminal
+    from dynid.storage.files import write_text
+
+    out = Path(project.FILE)
+    if out.exists() or out.is_symlink():
+        raise DynidError(
+            "file_exists", "{out}: there is a project file already", "edit it, or remove it first", out=out,
+        )  # fmt: skip
+    terminal.check_output_path("--out", out)
+    terminal.check_output_path("--json", json)
+    found = project.sketch_project(robot, logs or [], Path("."))
+    text = found.text()
+    project.parse_project(out, text.encode())
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
+    outputs.write_file(out, lambda place: write_text(place, text))
+    outputs.write_json_file(json, found.facts)
+    for line in found.lines():
+        terminal.print_line(screen, line)
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)

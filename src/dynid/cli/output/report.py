@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dynid.cli import terminal
 from dynid.cli.options import reading_words
+from dynid.cli.project import values_in_use
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_out_share
@@ -78,9 +79,11 @@ def write_identification_report(
     used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
     if isinstance(validate, float):
         used, others, _ = hold_out_share(used, validate)
+    project = values_in_use()
     return write_report(
-        result, place, logs=used, validate=others, physical=physical, inputs=files, warnings=warnings, on_progress=tell
-    )
+        result, place, logs=used, validate=others, physical=physical, warnings=warnings, on_progress=tell,
+        inputs=[*files, *([project.file] if project else [])],
+    )  # fmt: skip
 
 
 def result_names(files: Sequence[Path]) -> list[str]:
@@ -90,8 +93,9 @@ def result_names(files: Sequence[Path]) -> list[str]:
 
 
 def command_as_typed() -> str:
-    """The command as it was typed, to be typed again."""
-    return shlex.join(["dynid", *sys.argv[1:]])
+    """The command as it was typed, to be typed again, with what a project file added."""
+    used = values_in_use()
+    return used.command if used else shlex.join(["dynid", *sys.argv[1:]])
 
 
 def record_command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from dynid.estimation.solve.least_squares import solve
 from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, survey_without_glitches
 from dynid.logs.cutoff import LEAST, CutoffChoice, LoopNoise, choose_cutoff, loop_noise
 from dynid.logs.filtering import Treatment
-from dynid.logs.log import ArraySource, Log
+from dynid.logs.log import ArraySource, Log, Progress, report_reading
 from dynid.logs.read import IN_CURRENT
 from dynid.logs.survey import ROWS, Survey, survey
 from dynid.messages import Message, Option
@@ -75,9 +75,6 @@ def _is_log_explained_exactly(equation: Equation, seen: Survey) -> bool:
     return True
 
 
-Progress = Callable[[str, float], None]
-
-
 def collect_logs(
     robot: Robot,
     logs: Sequence[Log],
@@ -123,20 +120,19 @@ def collect_logs(
         equation = _with_first_estimate(state, logs, surveys, treatments, block=length, outliers=outliers)
         outliers = None if outliers is None else outliers.with_empty_tally()
     state = replace(state, equation=equation, outliers=outliers)
-    progress = _sample_progress(on_progress, "reading")
-    state = accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
+    watched = report_reading(logs, on_progress, "reading")
+    state = accumulate(state, watched, surveys, treatments, block=length, outliers=outliers)
     state = drop_repeated_samples(state)
     unsure = max(choice.unsure for choice in choices)
     state = replace(state, loop=state.items_of_remaining_logs(_loop_noise(surveys, treatments)), noise_unsure=unsure)
     of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
     if of_torques is None:
         return state
-    progress = _sample_progress(on_progress, "reading torques")
+    watched = report_reading(logs, on_progress, "reading torques")
     outliers = None if outliers is None else outliers.with_empty_tally()
     rows = accumulate(
-        replace(state, equation=of_torques), logs, surveys, treatments,
-        block=length, on_samples=progress, outliers=outliers,
-    )  # fmt: skip
+        replace(state, equation=of_torques), watched, surveys, treatments, block=length, outliers=outliers
+    )
     return replace(state, torques=rows.blocks, kept_torques=rows.kept)
 
 
@@ -188,9 +184,9 @@ def collect_logs_like(
     treatments = tuple(treatment_like(s, state.cutoff, state.delay) for s in surveys)
     if validate:
         treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
-    progress = _sample_progress(on_progress, "validating")
+    watched = report_reading(logs, on_progress, "validating")
     length = block_length(surveys, equation.options)
-    return accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
+    return accumulate(state, watched, surveys, treatments, block=length, outliers=outliers)
 
 
 def drop_logs_in_state(others: State, state: State) -> tuple[State, tuple[Message, ...]]:
@@ -352,17 +348,3 @@ def _common_transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
             shape=couplings[0].shape, n=robot.n,
         )  # fmt: skip
     return couplings[0]
-
-
-def _sample_progress(on_progress: Progress | None, what: str) -> Callable[[int], None] | None:
-    """Progress by the samples read; their number is not known while streaming."""
-    if on_progress is None:
-        return None
-    done = [0]
-
-    def advance(samples: int) -> None:
-        """Report that further samples were read."""
-        done[0] += samples
-        on_progress(f"{what}: {done[0]:,} samples", 1.0 - 1.0 / (1.0 + done[0] / 2e5))
-
-    return advance

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge_factors
+from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge_factors, triangularise
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
@@ -41,7 +42,6 @@ def accumulate(
     *,
     block: float = BLOCK,
     most: int | None = None,
-    on_samples: Callable[[int], None] | None = None,
     outliers: OutlierModel | None = None,
 ) -> State:
     """Read all logs once into a state of the same equation; of each log at most about `most` samples.
@@ -54,14 +54,10 @@ def accumulate(
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate, notes=list(log.notes))
         collector.begin_log()
-        before = 0
         for rows in rows_of_log(
             equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers
         ):
             collector.add_rows(rows)
-            if on_samples is not None:
-                on_samples(found.samples - before)
-            before = found.samples
             if most is not None and found.samples >= most:
                 break
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
@@ -119,7 +115,7 @@ class _BlockCollector:
         self.first_block = 0
         size = sum((len(c.columns) + 1) ** 2 for c in equation.channels) * 8
         self.most = int(np.clip(MOST_BYTES / (4 * size), 16, MOST_BLOCKS))
-        self.has_stops = len(equation.shapes.widths) > 0
+        self.has_stops = equation.shapes.has_stops
 
     def begin_log(self) -> None:
         """Start the next log: its blocks, and what is known of its rows, are counted from here."""
@@ -132,6 +128,7 @@ class _BlockCollector:
         """Close the log; whether it had any rows."""
         self._close_block()
         self._drop_unsettled_rows()
+        self.blocks[self.first_block :] = _absorb_blocks_at_rest(self.blocks[self.first_block :])
         self._collect_noise_factors()
         found = len(self.blocks) > self.first_block
         if len(self.blocks) > 4 * self.most:  # many logs: at least one block of each remains
@@ -165,6 +162,7 @@ class _BlockCollector:
         wide = self.waiting[0].wide if alone else np.concatenate([rows.wide for rows in self.waiting])
         settled = self.waiting[0].settled if alone else np.concatenate([rows.settled for rows in self.waiting])
         counts = self.waiting[0].good if alone else np.concatenate([rows.good for rows in self.waiting])
+        in_fit = np.concatenate([rows.share for rows in self.waiting])
         log = len(self.settling) - 1
         t = np.concatenate([rows.t for rows in self.waiting])
         parts = [x for x in (rows.acceleration_changes for rows in self.waiting) if x is not None and len(x)]
@@ -175,16 +173,17 @@ class _BlockCollector:
             rows = channel.row(wide)
             good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
             used = channel.settled(counts)
-            every = bool(good.all() and used.all())
-            factors.append(ChannelFactor.of(rows if every else rows[good & used]))
-            unsettled.append(ChannelFactor.of(rows[:0] if every else rows[~good & used]))
+            share = np.where(good & used, channel.share(in_fit), 0.0)
+            fitted, left = _split_rows(rows, share, used)
+            factors.append(fitted)
+            unsettled.append(left)
             for ramp, part, shares in ramps:
-                own = slice(None) if every else (good & used)[part]
-                ramp.append(ChannelFactor.of(rows[part][own] * shares[own, None]))
+                own = share[part] > 0.0
+                ramp.append(ChannelFactor.of(rows[part][own] * (shares * np.sqrt(share[part]))[own, None]))
             if parts:
                 changes = np.concatenate([channel.row(part.reshape(-1, part.shape[2])) for part in parts])
-                share = factors[-1].count / sum(map(len, parts))
-                noise.append(ChannelFactor.of(changes * np.sqrt(share)))
+                per_row = factors[-1].count / sum(map(len, parts))
+                noise.append(ChannelFactor.of(changes * np.sqrt(per_row)))
         if any(factor.count for factor in unsettled):
             self.unsettled[len(self.blocks)] = tuple(unsettled)
         start, stop = float(t[0]), float(t[-1])
@@ -250,6 +249,37 @@ class _BlockCollector:
             self.kept_every *= 2
 
 
+def _split_rows(rows: Array, share: Array, used: NDArray[np.bool_]) -> tuple[ChannelFactor, ChannelFactor]:
+    """Factors of the shares (K,) of rows that are fitted, and of what is left of those used; they add up to all.
+
+    A row that is fitted in part is counted among those left.
+    """
+    whole = share == 1.0
+    if whole.all():
+        return ChannelFactor.of(rows), ChannelFactor.of(rows[:0])
+    left, y = used & ~whole, rows[:, -1]
+    R_fit, R_left = (triangularise(rows[s > 0.0] * np.sqrt(s[s > 0.0])[:, None]) for s in (share, left * (1.0 - share)))
+    return (
+        ChannelFactor(R_fit, int(whole.sum()), float(y[whole].sum())),
+        ChannelFactor(R_left, int(left.sum()), float(y[left].sum())),
+    )
+
+
+def _absorb_blocks_at_rest(blocks: list[Block]) -> list[Block]:
+    """Blocks of a log; one during which the robot rested says too little to stand alone and joins its neighbour."""
+    moving = [k for k, block in enumerate(blocks) if any(factor.count for factor in block.factors)]
+    if not moving:
+        return blocks
+    groups = np.split(np.arange(len(blocks)), moving[1:])
+    return [
+        replace(
+            blocks[k],
+            factors=tuple(merge_factors(list(own)) for own in zip(*(blocks[i].factors for i in group), strict=True)),
+        )
+        for k, group in zip(moving, groups, strict=True)
+    ]
+
+
 def _ramp_weights(s: Array, length: float) -> tuple[slice, Array]:
     """Rows within the ramp of a block, s (rows,) from its end, and the roots of their shares."""
     near = np.flatnonzero(s < RAMP * length)
@@ -282,7 +312,7 @@ def _slice_rows(rows: Rows, part: slice) -> Rows:
     inside = None if changes is None or at is None else changes[(at >= part.start) & (at < part.stop)]
     return Rows(
         rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.a[part], rows.wide[part],
-        rows.settled[part], rows.good[part], acceleration_changes=inside,
+        rows.settled[part], rows.good[part], rows.share[part], acceleration_changes=inside,
     )  # fmt: skip
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import DynidError
-from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit, solve_limited
+from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit
 from dynid.logs.log import Log, Wiring
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
@@ -43,6 +44,9 @@ RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 
 SUSPICIOUS = 0.05
 """Error from which on exchanged positions are tried quickly: where it is less, every joint is where it belongs."""
+
+KNOWN_FACTORS = (1.0, np.pi / 180.0, 180.0 / np.pi)
+"""Of positions, by units alone."""
 
 HOPELESS = 1e3
 STANDARD_GRAVITY = 9.81
@@ -74,6 +78,11 @@ class Alternatives:
         self.knows_geometry = equation.unknown is None
         self.delay = delay
 
+    @cached_property
+    def with_free_timing(self) -> Refit:
+        """Refits in which friction has a timing of its own."""
+        return Refit(self.refit.samples.with_free_timing())
+
     def error(self, r: Reading) -> float:
         """Error of a fit to all samples, a large one where the mechanism cannot move so."""
         try:
@@ -94,11 +103,16 @@ class Alternatives:
             yield replace(r, rotors=self.joints)
         if self.refit.samples.slopes is not None and not r.derived:
             yield replace(r, derived=True)
-        if not any(name in ("spring", "sine") for name in self.refit.samples.equation.friction):
-            yield from (replace(r, springs=(*r.springs, j)) for j in self.joints if j not in r.springs)
         logs = np.unique(self.refit.samples.log).tolist()
-        if len(logs) > 1 and r.gravity is None:
+        if len(logs) > 1 and len(r.loads) + 1 < len(logs):
             yield from (replace(r, loads=(*r.loads, log)) for log in logs if log not in r.loads)
+
+    def springs(self, r: Reading) -> Iterator[Reading]:
+        """A spring at one joint more; in place of position-dependent torques, which would do its work."""
+        if "spring" not in self.refit.samples.equation.friction:
+            for j in self.joints:
+                if j not in r.springs:
+                    yield replace(r, springs=(*r.springs, j), sines=False)
 
     def signs(self, r: Reading) -> Iterator[Reading]:
         """Torques and positions reversed: of one joint, or of all."""
@@ -151,8 +165,6 @@ class Alternatives:
                 yield from self._zero_by_any_angle(r, j, now)
 
     def _zero_by_any_angle(self, r: Reading, j: int, now: float) -> Iterator[Reading]:
-        from scipy.optimize import minimize_scalar
-
         def error(angle: float) -> float:
             return self.error(replace(r, zero=put(r.zero, j, r.zero[j] + angle)))
 
@@ -161,14 +173,26 @@ class Alternatives:
         lowest = now - (sides[1] - sides[0]) ** 2 / (8.0 * bend) if bend > 0.0 else min(sides)
         if lowest * PROMISING > now:
             return
-        towards = (-1.0, 0.0) if sides[0] < sides[1] else (0.0, 1.0)
-        found = minimize_scalar(error, bounds=towards, method="bounded", options={"xatol": 1e-3, "maxiter": 16})
-        if abs(found.x) > LEAST_ZERO:
-            yield replace(r, zero=put(r.zero, j, _wrap(r.zero[j] + float(found.x))))
+        found = self._best_zero(r, j, (-1.0, 0.0) if sides[0] < sides[1] else (0.0, 1.0))
+        if abs(_wrap(found.zero[j] - r.zero[j])) > LEAST_ZERO:
+            yield found
+
+    def _best_zero(self, r: Reading, j: int, between: tuple[float, float]) -> Reading:
+        """The zero moved by the angle at which the error is least."""
+        from scipy.optimize import minimize_scalar
+
+        def moved(angle: float) -> Reading:
+            return replace(r, zero=put(r.zero, j, _wrap(r.zero[j] + angle)))
+
+        found = minimize_scalar(
+            lambda x: self.error(moved(float(x))), bounds=between, method="bounded",
+            options={"xatol": 1e-3, "maxiter": 16},
+        )  # fmt: skip
+        return moved(float(found.x))
 
     def gravities(self, r: Reading) -> Iterator[Reading]:
         """Gravity along the axes of the base, and the direction to which the error leads from the best of them."""
-        if not self.knows_geometry or r.loads:
+        if not self.knows_geometry:
             return
         size = float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY
         now = self.gravity if r.gravity is None else np.array(r.gravity)
@@ -208,25 +232,10 @@ class Alternatives:
 
     def gains(self, r: Reading) -> Iterator[Reading]:
         """One joint's torque times the factor that suits the other joints' parameters."""
-        for c, j in enumerate(self.joints):
-            gain = None
-            with suppress(np.linalg.LinAlgError):
-                gain = self._best_gain(r, c)
-            if gain is not None and max(gain, 1.0 / gain) > LEAST_GAIN:
-                yield replace(r, gain=put(r.gain, j, r.gain[j] * gain))
-
-    def _best_gain(self, r: Reading, c: int) -> float | None:
-        """The factor of one channel's torque as a further unknown; None where it is not positive."""
-        task = ReadingTask(self.refit, r)
-        weights, columns, u = task.weights(None), task.equations.columns[c], task.equations.unknowns
-        G, b = task.normal_equations(weights)
-        _, pull, power = task.products(None)
-        across = np.bincount(columns, weights[c] * pull[c], u + 1)[:u]
-        wide, right = np.pad(G, (0, 1)), np.append(b - across, 0.0)
-        wide[:-1, -1] = wide[-1, :-1] = -across
-        wide[-1, -1] = weights[c] * power[c]
-        gain = float(solve_limited(wide, right, None)[-1])
-        return gain if 1e-4 < gain < 1e4 else None
+        with suppress(np.linalg.LinAlgError):
+            for j, gain in zip(self.joints, ReadingTask(self.refit, r).best_gains().tolist(), strict=True):
+                if 1e-4 < gain < 1e4 and max(gain, 1.0 / gain) > LEAST_GAIN:
+                    yield replace(r, gain=put(r.gain, j, r.gain[j] * gain))
 
     def factors(self, r: Reading) -> Iterator[Reading]:
         """Degrees in place of radians or the other way round, and positions of motors: all joints, or one of them."""
@@ -269,23 +278,53 @@ class Alternatives:
 
     def delays(self, r: Reading) -> Iterator[Reading]:
         """Torques recorded later or earlier than positions: by what the residuals say, or by any time."""
-        from scipy.optimize import minimize_scalar
-
         if not self.thorough:
             if abs(self.delay) > TRIED_DELAY and r.delay == 0.0:
                 yield replace(r, delay=self.delay)
             return
+        found = self._best_delay(r, min((0.0, *DELAYS), key=lambda x: self._delayed_error(r, x)))
+        for delay in (found, self.delay):
+            if abs(delay - r.delay) > TRIED_DELAY:
+                yield replace(r, delay=delay)
 
-        def error(x: float) -> float:
-            return self.error(replace(r, delay=r.delay + x))
+    def _delayed_error(self, r: Reading, delay: float) -> float:
+        """Error with a delay, where friction has a timing of its own: its memory looks like a delay, too."""
+        try:
+            return self.with_free_timing.likeliest_error(replace(r, delay=delay))
+        except (DynidError, np.linalg.LinAlgError):
+            return HOPELESS
 
-        best = min((0.0, *DELAYS), key=error)
-        around = [x for x in (0.0, *DELAYS) if x != best]
-        low = max((x for x in around if x < best), default=best - 0.05)
-        high = min((x for x in around if x > best), default=best + 0.05)
-        found = minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-4, "maxiter": 14})
-        if abs(found.x) > TRIED_DELAY:
-            yield replace(r, delay=r.delay + float(found.x))
+    def _best_delay(self, r: Reading, near: float) -> float:
+        """The delay at which the error is least, between those that are tried on both sides of one of them."""
+        from scipy.optimize import minimize_scalar
+
+        around = sorted({0.0, *DELAYS} - {near})
+        low = max((x for x in around if x < near), default=near - 0.05)
+        high = min((x for x in around if x > near), default=near + 0.05)
+        found = minimize_scalar(
+            lambda x: self._delayed_error(r, float(x)), bounds=(low, high), method="bounded",
+            options={"xatol": 1e-4, "maxiter": 14},
+        )  # fmt: skip
+        return float(found.x)
+
+    def refined(self, r: Reading) -> Reading:
+        """The reading with every factor, angle and time where the error is least, beside all that was found later."""
+        for j, factor in enumerate(r.q_factor):
+            ratio = 1.0 / abs(factor)
+            if not any(np.isclose(abs(factor), unit) for unit in KNOWN_FACTORS):
+                power = int(np.isclose(abs(r.gain[j]), ratio, rtol=0.2))
+                plain = replace(
+                    r, q_factor=put(r.q_factor, j, float(np.sign(factor))),
+                    gain=put(r.gain, j, r.gain[j] / ratio**power),
+                )  # fmt: skip
+                r = self._geared(plain, [j], self._best_ratio(plain, [j], ratio, power), power)
+        for j, zero in enumerate(r.zero):
+            if zero % (0.5 * np.pi) != 0.0:
+                r = self._best_zero(replace(r, zero=put(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
+        if r.gravity is not None and not r.loads:
+            size = float(np.linalg.norm(r.gravity))
+            r = min((r, *self._tilted(r, size)), key=self.error)
+        return r if r.delay == 0.0 else replace(r, delay=self._best_delay(r, r.delay))
 
 
 # The search: the best change, then the best beside it, to a fixed point.
@@ -295,11 +334,14 @@ BETTER = 1.04
 """Held-out error over that of an alternative from which on it is named."""
 
 BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.15, 1.25
-"""The same for delays, for factors of torques, for springs and rotors, and for payloads: friction that changes from log
-to log lets a payload explain a little."""
+"""The same for delays, for factors of torques, for springs and for payloads: friction that changes from log to log
+lets a payload explain a little."""
+
+AS_SINES = 1.05
+"""Error with a spring over that with any position-dependent torques up to which it is the spring that explains."""
 
 WORSE = 1.04
-"""Error of a joint over that without the delay up to which a delay is believed: friction looks like one in some."""
+"""Error of a joint over that without the delay from which on much must speak for it: friction looks like a delay."""
 
 PROMISING = 1.015
 """Error of a fit to all samples over that of an alternative from which on this is tried on held-out data."""
@@ -332,7 +374,7 @@ COMPONENTS = (
 )
 """Parts of a reading, in the order in which they are taken back where they do not matter."""
 
-ROUNDS = 5
+ROUNDS, WAYS = 5, 3
 FAST, FULL = 150, 1200
 """Samples that are refitted."""
 
@@ -372,6 +414,10 @@ class Search:
             self.judged[plain] = Judged(plain, tuple(min(errors, key=lambda x: float(x.mean())).tolist()))
         return self.judged[plain]
 
+    def _judge_plainly(self, reading: Reading) -> Judged:
+        """The same without position-dependent torques."""
+        return Judged(reading, tuple(self.refit.held_out_errors(replace(reading, sines=False)).tolist()))
+
     def candidates(self, reading: Reading) -> list[tuple[float, Reading]]:
         """Single changes that fit the samples better than the reading, the best first, with their errors."""
         found: dict[Reading, float] = {}
@@ -387,21 +433,67 @@ class Search:
         return sorted(good, key=lambda pair: pair[0])
 
     def run(self, on_progress: Progress | None = None) -> tuple[Judged, list[Judged]]:
-        """The best reading, and all that were judged."""
-        start = Reading.as_recorded(self.refit.n)
-        now = self.judge(start)
-        for number in range(ROUNDS if np.isfinite(now.error) else 0):
+        """The best reading, and all that were judged; thorough: by several ways that begin with other changes."""
+        start = self.judge(Reading.as_recorded(self.refit.n))
+        clear = self._clear_changes(start) if np.isfinite(start.error) else []
+        if self.thorough and np.isfinite(start.error):
+            self._judge_best_of_each_kind(self._basis(start.reading))
+        ends, ways = [], self._first_steps(clear)
+        for number, first in enumerate(ways):
             if on_progress is not None:
-                on_progress("trying alternatives", number / ROUNDS)
-            basis = self._basis(now.reading)
-            finalists = [self.judge(other) for _, other in self.candidates(basis)[:FINALISTS]]
-            if self.thorough and now.reading == start:
-                self._judge_best_of_each_kind(basis)
-            clear = [x for x in finalists if self._is_clear(x, now)]
+                on_progress("trying alternatives", (1 + number) / (1 + len(ways)))
+            ends.append(self._without_needless(self._follow(first), start.reading))
+        best = self._simplest(min(ends, key=lambda x: x.error), ends) if ends else start
+        return best, list(self.judged.values())
+
+    def _first_steps(self, clear: Sequence[Judged]) -> list[Judged]:
+        """The simplest of the best changes; thorough: the best of other kinds, too."""
+        if not clear:
+            return []
+        first = self._simplest(clear[0], clear)
+        kinds: dict[tuple[bool, ...], Judged] = {}
+        for x in (first, *clear):
+            kinds.setdefault(self._kind(x.reading), x)
+        return list(kinds.values())[: WAYS if self.thorough else 1]
+
+    def _kind(self, reading: Reading) -> tuple[bool, ...]:
+        """Which parts of a reading are not as recorded."""
+        start = Reading.as_recorded(self.refit.n)
+        return tuple(getattr(reading, name) != getattr(start, name) for name in COMPONENTS)
+
+    def _follow(self, now: Judged) -> Judged:
+        """Change more, one clear change at a time, until there is none."""
+        for _ in range(ROUNDS - 1):
+            clear = self._clear_changes(now)
             if not clear:
                 break
-            now = self._simplest(min(clear, key=lambda x: x.error), clear)
-        return self._without_needless(now, start), list(self.judged.values())
+            now = self._simplest(clear[0], clear)
+        if self.thorough:
+            with suppress(DynidError, np.linalg.LinAlgError):
+                now = min(now, self.judge(self.alternatives.refined(now.reading)), key=lambda x: x.error)
+        return now
+
+    def _clear_changes(self, now: Judged) -> list[Judged]:
+        """Single changes that are so much better that they are mistakes, the best first."""
+        basis = self._basis(now.reading)
+        finalists = [self.judge(other) for _, other in self.candidates(basis)[:FINALISTS]]
+        clear = [x for x in finalists if self._is_clear(x, now)]
+        if self.thorough:
+            clear += self._clear_springs(now)
+        return sorted(clear, key=lambda x: x.error)
+
+    def _clear_springs(self, now: Judged) -> list[Judged]:
+        """Springs that explain much, and as much as anything that depends on the position could."""
+        tried = self.alternatives.springs(now.reading)
+        fitted, plain = self.refit.fitted_error, now.reading
+        best = min(tried, key=fitted, default=None)
+        if best is None or fitted(best) * BETTER_MODEL > fitted(plain):
+            return []
+        found, before = self._judge_plainly(best), self._judge_plainly(plain)
+        sines = float(self.refit.held_out_errors(replace(plain, sines=True)).mean())
+        self.judged[best] = found
+        least = min((before.error + FLOOR) / BETTER_MODEL, AS_SINES * (sines + FLOOR))
+        return [found] if found.error + FLOOR < least and self._matters(found, before) else []
 
     def _judge_best_of_each_kind(self, reading: Reading) -> None:
         """Judge the best single change of every kind, so that all are in the table."""
@@ -430,29 +522,33 @@ class Search:
             before = min(before, self.judge(replace(now.reading, gravity=same)).error)
         if r.delay != now.reading.delay or r.derived != now.reading.derived:
             worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
-            agrees = (
-                r.derived != now.reading.derived or 0.25 * self.delay**2 < r.delay * self.delay < 4.0 * self.delay**2
-            )
-            least = np.inf if worst > WORSE else BETTER_TIME if agrees else BETTER_LOAD
+            least = max(BETTER_MODEL if worst > WORSE else 1.0, self._least_for_delay(r, now.reading))
         if not np.allclose(np.sort(np.abs(r.gain)), np.sort(np.abs(now.reading.gain))):
             least = BETTER_GAIN
         if not self._turns_friction(r, now.reading) and not self._is_supported_by_fit(found, now):
             least = np.inf
-        if r.springs != now.reading.springs or r.rotors != now.reading.rotors:
-            least = max(least, BETTER_MODEL)
         if r.loads != now.reading.loads:
             least = max(least, BETTER_LOAD)
         return (found.error + FLOOR) * least < before + FLOOR
 
+    def _least_for_delay(self, r: Reading, before: Reading) -> float:
+        """How much better a delay must be: little where residuals of the whole model show it too, else more.
+
+        Friction that comes later looks like a delay, and a delay must explain more than this could.
+        """
+        residuals_agree = 0.25 * self.delay**2 < r.delay * self.delay < 4.0 * self.delay**2
+        if r.delay == before.delay or (residuals_agree and before == Reading.as_recorded(self.refit.n)):
+            return BETTER_TIME
+        timed = self.alternatives.with_free_timing
+        found, now = (float(timed.held_out_errors(x).mean()) + FLOOR for x in (r, replace(before, sines=False)))
+        return BETTER_MODEL if found * BETTER_TIME < now else np.inf
+
     def _turns_friction(self, r: Reading, before: Reading) -> bool:
         """Whether nothing but signs changes, and friction's with them: there physics speaks in every joint."""
         turned = [np.sign(x.gain) * np.sign(x.q_factor) for x in (r, before)]
-        sizes = tuple(abs(x) for x in r.gain), tuple(abs(x) for x in r.q_factor)
         alike = replace(before, gain=r.gain, q_factor=r.q_factor, zero=r.zero)
-        same = sizes == (tuple(abs(x) for x in before.gain), tuple(abs(x) for x in before.q_factor))
-        return bool(
-            same and alike == r and (turned[0] != turned[1]).any() and np.allclose(np.abs(r.zero), np.abs(before.zero))
-        )
+        sizes, sizes_before = (np.abs([x.gain, x.q_factor, x.zero]) for x in (r, before))
+        return alike == r and bool((turned[0] != turned[1]).any()) and np.allclose(sizes, sizes_before)
 
     def _is_supported_by_fit(self, found: Judged, now: Judged) -> bool:
         """Whether a reading fits joints that matter better whatever depends on the position, where this must be asked.
@@ -496,7 +592,8 @@ class Search:
         for name in COMPONENTS:
             if getattr(found.reading, name) == getattr(start, name):
                 continue
-            without = self.judge(replace(found.reading, **{name: getattr(start, name)}))
+            other = replace(found.reading, **{name: getattr(start, name)})
+            without = self._judge_plainly(other) if name == "springs" else self.judge(other)
             if without.error + FLOOR <= 1.005 * (found.error + FLOOR):
                 found = without
         return found
@@ -510,7 +607,9 @@ def size_of_change(r: Reading) -> float:
     )
     signs = sum(x < 0.0 for x in (*r.gain, *r.q_factor))
     odd = sum(0.5 + (x % (0.5 * np.pi) != 0.0) for x in r.zero if x) + sum(
-        2.0 for x in (*r.gain, *r.q_factor) if abs(x) != 1.0
+        0.5 if any(np.isclose(abs(x), unit) for unit in KNOWN_FACTORS) else 2.0
+        for x in (*r.gain, *r.q_factor)
+        if abs(x) != 1.0
     )
     rare = 1.5 * (r.gravity is not None) + 2.0 * (r.delay != 0.0) + 3.0 * (len(r.loads) + bool(r.rotors)) + r.derived
     return float(count + signs + odd + rare)
@@ -615,11 +714,12 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
         is_named = Search(data.samples, thorough=False, delay=data.delay).confirms(best.reading, start)
     named = [describe(best, is_named=True)] if is_named else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
-    return Diagnosis(error, (*named, *rest[:LISTED]), len(judged))
+    several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
+    return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(judged))
 
 
-LISTED = 12
-"""Alternatives that are listed, at most."""
+LISTED, SEVERAL_LISTED = 12, 3
+"""Alternatives that are listed, at most, and those of several changes among them."""
 
 
 class _Words:
@@ -703,11 +803,10 @@ class _Words:
 
     def _ratios(self, r: Reading) -> dict[str, float]:
         """Gear ratios of the joints whose positions are those of motors."""
-        units = (1.0, np.pi / 180.0, 180.0 / np.pi)
         return {
             self.names[j]: 1.0 / abs(x)
             for j, x in enumerate(r.q_factor)
-            if not any(np.isclose(abs(x), u) for u in units)
+            if not any(np.isclose(abs(x), unit) for unit in KNOWN_FACTORS)
         }
 
     def options(self, r: Reading) -> list[Option]:

@@ -9,14 +9,14 @@ but not with friction that dissipates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import STOP, FrictionShapes
+from dynid.dynamics.friction import STOP, FrictionShapes, stop_width
 from dynid.dynamics.scene import Stage
 from dynid.dynamics.torque import Torque
 from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard
@@ -35,7 +35,12 @@ WIDEST_STOP = 0.05
 LEAST_SAMPLES, SAMPLES_PER_COLUMN = 60, 3
 """Samples below which nothing is refitted: in all, and per rigid column of a channel."""
 
-MOST_KEPT = 200
+MOST_KEPT = 30_000
+"""Samples whose rows are kept, of all readings together."""
+
+FINE_STOPS = ("stop3e-4", "stop1e-3", "stop3e-3", "stop1e-2", "stop3e-2")
+TURNING = (0.05, 0.2)
+"""Shares of the typical velocity below which dry friction turns."""
 
 VELOCITY_OFF = 0.03
 """Difference between recorded velocities and slopes of the positions (relative, rms) that is looked into."""
@@ -89,9 +94,10 @@ class Reading:
 class KeptSamples:
     """Filtered samples of the logs: q, v, a (N, n), tau (N, channels), friction (channels, N, columns), log (N,).
 
-    joints: of the channels. odd (columns,): friction that turns its sign with the velocity. recorded: all times and
-    torques of rows that follow one another, for torques at instants between. slopes: velocities and accelerations of
-    the positions, where other velocities were recorded.
+    joints: of the channels. odd (columns,): friction that turns its sign with the velocity; stops: names of its columns
+    from the third on. recorded: all times, torques and positions of rows that follow one another, for torques at
+    instants between and friction with memory. slopes: velocities and accelerations of the positions, where other
+    velocities were recorded.
     """
 
     equation: Equation
@@ -103,9 +109,10 @@ class KeptSamples:
     tau: Array
     friction: Array
     odd: NDArray[np.bool_]
+    stops: tuple[str, ...]
     log: Indices
     piece: Indices
-    recorded: tuple[tuple[Array, Array], ...]
+    recorded: tuple[tuple[Array, Array, Array], ...]
     slopes: tuple[Array, Array] | None
 
     def __len__(self) -> int:
@@ -118,10 +125,47 @@ class KeptSamples:
         if delay == 0.0:
             return self.tau
         tau = self.tau.copy()
-        for k, (t, values) in enumerate(self.recorded):
+        for k, (t, values, _) in enumerate(self.recorded):
             inside = self.piece == k
             tau[inside] = CubicSpline(t, values)(np.clip(self.t[inside] + delay, t[0], t[-1]))
         return tau
+
+    def with_free_timing(self) -> KeptSamples:
+        """The samples with friction that may also come earlier or later: what then speaks for a delay is the rest.
+
+        Its memory is given more widths, and a column for its turning.
+        """
+        stops = tuple(
+            name for _, name in sorted({stop_width(name): name for name in (*self.stops, *FINE_STOPS)}.items())
+        )
+        first, found = 2 + len(self.stops), []
+        for c, j in enumerate(self.joints):
+            slow = np.array(TURNING) * self.v[:, j].std() + 1e-12
+            turning = self.a[:, [j]] / slow / np.cosh(np.clip(self.v[:, [j]] / slow, -50.0, 50.0)) ** 2
+            own = self.friction[c]
+            found.append(np.hstack([own[:, :2], self._stops_along(j, 1.0, stops), own[:, first:], turning]))
+        odd = np.append(np.ones(found[0].shape[1] - len(TURNING)), np.zeros(len(TURNING))).astype(np.bool_)
+        odd[1] = False
+        return replace(self, friction=np.array(found), odd=odd, stops=stops)
+
+    def scaled_friction(self, channel: int, factor: float) -> Array:
+        """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones.
+
+        Its memory is a matter of distance; all else changes at most in size.
+        """
+        own = self.friction[channel].copy()
+        own[:, 2 : 2 + len(self.stops)] = self._stops_along(self.joints[channel], factor, self.stops)
+        return np.asarray(own)
+
+    def _stops_along(self, joint: int, factor: float, names: tuple[str, ...]) -> Array:
+        """Values (N, stops) of stop operators along the positions of a joint, times a factor."""
+        shapes = FrictionShapes(names, self.equation.shapes.scale[[joint]])
+        found = np.empty((len(self), len(names)))
+        for k, (t, _, q) in enumerate(self.recorded):
+            inside, path = self.piece == k, np.ascontiguousarray(factor * q[:, [joint]])
+            along = _smoothed(shapes.stops_along(path, shapes.initial_stops(path, len(path))))[:, :, 0]
+            found[inside] = along[np.searchsorted(t, self.t[inside])]
+        return found
 
     def thinned(self, count: int) -> KeptSamples:
         """About `count` of the samples, spread over all."""
@@ -149,13 +193,14 @@ class KeptSamples:
         log = np.array([rows.log for rows in pieces])[piece]
         tau = np.column_stack([channel.row(wide)[:, -1] for channel in channels])
         recorded = tuple(
-            (rows.t, np.column_stack([channel.row(rows.wide)[:, -1] for channel in channels])) for rows in pieces
+            (rows.t, np.column_stack([channel.row(rows.wide)[:, -1] for channel in channels]), rows.q)
+            for rows in pieces
         )
         slopes = _slopes_of_positions(pieces)
         slopes = None if slopes is None else (slopes[0][places], slopes[1][places])
-        friction, odd = _friction_columns(equation, pieces, places)
+        friction, odd, stops = _friction_columns(equation, pieces, places)
         joints = tuple(channel.joint for channel in channels)
-        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, log, piece, recorded, slopes)
+        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, stops, log, piece, recorded, slopes)
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
@@ -169,18 +214,23 @@ def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
     return (v, a) if off.max() > VELOCITY_OFF else None
 
 
-def _friction_columns(equation: Equation, pieces: Sequence[Rows], places: Indices) -> tuple[Array, NDArray[np.bool_]]:
-    """Viscous friction, an offset and dry friction with its memory, (channels, N, columns), and which are odd.
+def _friction_columns(
+    equation: Equation, pieces: Sequence[Rows], places: Indices
+) -> tuple[Array, NDArray[np.bool_], tuple[str, ...]]:
+    """Viscous friction, an offset, dry friction with its memory, (channels, N, columns); which are odd; the stops.
 
     Dry friction is that of the rows; rows without stop operators get some along their positions.
     """
     v = np.concatenate([rows.v for rows in pieces])[places]
     wide = np.concatenate([rows.wide for rows in pieces])[places]
-    stops = [name for name in equation.friction if (m := STOP.fullmatch(name)) and float(m[1]) < WIDEST_STOP]
+    widths = {stop_width(name): name for name in equation.friction if STOP.fullmatch(name)}
+    stops = [name for width, name in sorted(widths.items()) if 0.0 < width < WIDEST_STOP]
     names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct else []
     along = None
     if not stops or not names:
-        shapes = FrictionShapes(("stop1e-3", "stop1e-2"), equation.shapes.scale)
+        names = [name for name in names if name not in stops]
+        stops = ["stop1e-3", "stop1e-2"]
+        shapes = FrictionShapes(tuple(stops), equation.shapes.scale)
         along = np.concatenate(
             [_smoothed(shapes.stops_along(x.q, shapes.initial_stops(x.q, len(x.q)))) for x in pieces]
         )
@@ -193,7 +243,7 @@ def _friction_columns(equation: Equation, pieces: Sequence[Rows], places: Indice
         found.append(np.column_stack(own))
     odd = np.ones(found[0].shape[1], dtype=np.bool_)
     odd[1] = False
-    return np.array(found), odd
+    return np.array(found), odd, tuple(stops)
 
 
 def _smoothed(x: Array) -> Array:
@@ -202,23 +252,66 @@ def _smoothed(x: Array) -> Array:
     return np.asarray(0.25 * ends[:-2] + 0.5 * ends[1:-1] + 0.25 * ends[2:])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduced:
+    """Normal equations without the unknowns that only one channel has: those that all share are left.
+
+    scale (..., channels, own), inverse (..., channels, own, own): of the own ones and of their Cholesky factors;
+    across (..., channels, own, shared), torque (..., channels, own, torques): inverse times scaled products of own
+    columns with shared ones and with torques; gram (..., channels, shared, shared), pull (..., channels, shared,
+    torques): what is left; diagonal (..., channels, shared): before. Nothing depends on the weights of the channels.
+    """
+
+    scale: Array
+    inverse: Array
+    across: Array
+    torque: Array
+    gram: Array
+    pull: Array
+    diagonal: Array
+
+    @staticmethod
+    def of(gram: Array, pull: Array, own: int) -> Reduced:
+        """Eliminate the first unknowns from products (..., channels, k, k) and (..., channels, k, torques)."""
+        scale = _inverse_roots(np.einsum("...kk->...k", gram[..., :own, :own]))
+        A = gram[..., :own, :own] * scale[..., :, None] * scale[..., None, :] + RIDGE * np.eye(own)
+        inverse = np.linalg.inv(np.linalg.cholesky(A))
+        both = np.concatenate([gram[..., :own, own:], pull[..., :own, :]], axis=-1)
+        across, torque = np.split(inverse @ (scale[..., None] * both), [gram.shape[-1] - own], axis=-1)
+        turned = across.swapaxes(-1, -2)
+        diagonal = np.einsum("...kk->...k", gram[..., own:, own:])
+        left = gram[..., own:, own:] - turned @ across, pull[..., own:, :] - turned @ torque
+        return Reduced(scale, inverse, across, torque, *left, diagonal)
+
+    def factor(self, weights: Array) -> tuple[Array, Array]:
+        """Scale and Cholesky factor of the equations of shared unknowns, with weights of the channels."""
+        scale = _inverse_roots(weights @ self.diagonal)
+        A = np.tensordot(weights, self.gram, axes=1) * scale[:, None] * scale
+        A.ravel()[:: len(A) + 1] += RIDGE
+        return scale, np.asarray(np.linalg.cholesky(A), dtype=np.float64)
+
+    def __getitem__(self, fold: int) -> Reduced:
+        """Those of one of several."""
+        return Reduced(*(getattr(self, x.name)[fold] for x in fields(self)))
+
+
 @dataclass(frozen=True, eq=False)
 class NormalEquations:
-    """Rows (channels, N, k) of all channels, each on its own columns (channels, k) of the unknowns.
+    """Rows (channels, N, k) of all channels: columns of unknowns that only one has, then of those that all share.
 
-    Columns that a channel does not have are zero and stand for an unknown beyond the last. tau (N, channels): torques
-    as recorded. limits @ unknowns >= 0 by physics.
+    tau (N, channels): torques as recorded. By physics limits @ shared unknowns >= 0; positive (channels, own): which of
+    the own ones must not be negative.
     """
 
     rows: Array
-    columns: Indices
     tau: Array
     limits: Array
+    positive: NDArray[np.bool_]
 
     @property
-    def unknowns(self) -> int:
-        """How many there are."""
-        return int(self.limits.shape[1])
+    def own(self) -> int:
+        """How many unknowns a channel does not share."""
+        return int(self.positive.shape[1])
 
     @cached_property
     def products(self) -> tuple[Array, Array]:
@@ -235,10 +328,15 @@ class NormalEquations:
         return turned @ rows, turned @ self.tau.reshape(FOLDS, 1, N // FOLDS, -1)
 
     @cached_property
-    def places(self) -> tuple[Indices, Indices]:
-        """Where the products go in the matrix and in the right side, one unknown too many."""
-        wide = self.unknowns + 1
-        return (self.columns[:, :, None] * wide + self.columns[:, None, :]).ravel(), self.columns.ravel()
+    def reduced(self) -> Reduced:
+        """Of all rows."""
+        return Reduced.of(*self.products, self.own)
+
+    @cached_property
+    def reduced_without_fold(self) -> Reduced:
+        """Of all rows but those of each fold, (folds, ...)."""
+        gram, pull = self.fold_products
+        return Reduced.of(gram.sum(axis=0) - gram, pull.sum(axis=0) - pull, self.own)
 
 
 class Refit:
@@ -248,9 +346,11 @@ class Refit:
         self.samples = samples
         self.n = samples.equation.robot.n
         self._equations: dict[tuple[object, ...], NormalEquations] = {}
-        self._limits: dict[tuple[object, ...], Array] = {}
-        self._standard: dict[tuple[object, ...], Array] = {}
+        self._standard: dict[tuple[object, ...], tuple[Array, Array, Indices]] = {}
         self._torques: dict[float, tuple[Array, Array, Array]] = {}
+        self._friction: dict[tuple[int, float], Array] = {}
+        self._fits: dict[tuple[Reading, bool], tuple[Array, float]] = {}
+        self._held_out: dict[Reading, Array] = {}
 
     def torques(self, delay: float) -> tuple[Array, Array, Array]:
         """Torques (N, channels) with so much less delay, their squares (folds, channels), and those about the mean."""
@@ -269,103 +369,110 @@ class Refit:
 
     def normal_equations(self, reading: Reading) -> NormalEquations:
         """Rows of every channel under a reading."""
-        key = reading.columns_key
-        if key not in self._equations:
-            if len(self._equations) > MOST_KEPT:
-                self._equations.clear()
-            self._equations[key] = self._write_rows(reading)
-        return self._equations[key]
+        key, most = reading.columns_key, MOST_KEPT // len(self.samples)
+        found = self._equations.pop(key, None)  # to the end: those that were not used for long are dropped
+        self._equations[key] = found = self._write_rows(reading) if found is None else found
+        if len(self._equations) > max(most, 1):
+            del self._equations[next(iter(self._equations))]
+        return found
 
     def _write_rows(self, reading: Reading) -> NormalEquations:
         samples, motion = self.samples, self.motion(reading)
-        places, rigid = self._rigid_columns(reading, motion)
-        loads = self._load_columns
-        with_loads = [(samples.log == log)[:, None] for log in reading.loads]
-        after = self._rigid_count(reading) + np.arange(len(with_loads) * loads.shape[1])
-        if with_loads:  # what the last links' own parameters change, as far as base columns show it
-            changes = [rows @ loads[own] for rows, own in zip(rigid, places, strict=True)]
-            rigid = [
-                np.hstack([x, *(y * inside for inside in with_loads)]) for x, y in zip(rigid, changes, strict=True)
-            ]
-            places = [np.append(own, after) for own in places]
-        limits, C = self._limits_of(reading), len(samples.joints)
-        count = samples.friction.shape[2]
-        more = [(reading.rotors, motion.a), (reading.springs, motion.q)]
-        if reading.sines:
-            more += [(samples.joints, f(k * motion.q)) for k in HARMONICS for f in (np.sin, np.cos)]
-        width = max(map(len, places))
-        columns = np.full((C, width + count + sum(bool(joints) for joints, _ in more)), limits.shape[1])
-        rows = np.zeros((C, len(samples), columns.shape[1]))
-        first = limits.shape[1] - sum(len(joints) for joints, _ in more) - C * count
+        C, N, count = samples.friction.shape
+        rigid, limits = self._rigid_columns(reading, motion), self._rigid_limits
+        if reading.gravity is not None:
+            limits = self._standard_limits
+        loads = reading.loads and [(samples.log == log)[:, None] for log in reading.loads]
+        if loads:  # what the last links' own parameters change, as far as base columns show it
+            changes = rigid @ (self._load_columns if reading.gravity is None else self._standard_load_columns)
+            rigid = np.concatenate([rigid, *(changes * inside for inside in loads)], axis=2)
+            limits = np.pad(limits, ((0, 0), (0, rigid.shape[2] - limits.shape[1])))
+        more = [(joints, x) for joints, x in ((reading.rotors, motion.a), (reading.springs, motion.q)) if joints]
+        own, sines = count + len(more), len(HARMONICS) if reading.sines else 0
+        rows = np.zeros((C, N, own + 2 * sines + rigid.shape[2]))
+        rows[:, :, own + 2 * sines :] = rigid
+        positive = np.zeros((C, own + 2 * sines), dtype=np.bool_)
+        positive[:, :count] = samples.odd
         for c, j in enumerate(samples.joints):
-            last = len(places[c])
-            columns[c, :last], rows[c, :, :last] = places[c], rigid[c]
-            columns[c, width : width + count] = first + c * count + np.arange(count)
             source = reading.q_order[j]
             if source in samples.joints:
-                rows[c, :, width : width + count] = samples.friction[samples.joints.index(source)]
+                rows[c, :, :count] = self._friction_of(samples.joints.index(source), abs(reading.q_factor[j]))
             if reading.q_factor[j] < 0.0:
-                rows[c, :, width : width + count] *= np.where(samples.odd, -1.0, 1.0)
-            place, after = width + count, first + C * count
-            for joints, values in more:
+                rows[c, :, :count] *= np.where(samples.odd, -1.0, 1.0)
+            for k, (joints, values) in enumerate(more, start=count):
                 if j in joints:
-                    columns[c, place], rows[c, :, place] = after + joints.index(j), values[:, j]
-                place, after = place + bool(joints), after + len(joints)
-        return NormalEquations(rows, columns, self.torques(reading.delay)[0], limits)
+                    rows[c, :, k], positive[c, k] = values[:, j], True
+        if sines:
+            phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
+            rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
+        return NormalEquations(rows, self.torques(reading.delay)[0], limits, positive)
 
-    def _rigid_columns(self, reading: Reading, motion: Motion) -> tuple[list[Indices], list[Array]]:
-        """Places and values of every channel's rigid columns."""
-        equation = self.samples.equation
-        channels = equation.torque_channels
+    def _friction_of(self, channel: int, factor: float) -> Array:
+        """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones."""
+        if factor == 1.0:
+            return np.asarray(self.samples.friction[channel])
+        if (channel, factor) not in self._friction:
+            if len(self._friction) > MOST_KEPT:
+                self._friction.clear()
+            self._friction[channel, factor] = self.samples.scaled_friction(channel, factor)
+        return self._friction[channel, factor]
+
+    def _rigid_columns(self, reading: Reading, motion: Motion) -> Array:
+        """Rigid columns (channels, N, columns), zero where a channel has none."""
         if reading.gravity is None:
-            wide, widths = equation.rigid_rows(motion), [c.base + len(c.extra) for c in channels]
-            places = [c.columns[:width] for c, width in zip(channels, widths, strict=True)]
-            return places, [wide[:, c.start : c.start + width] for c, width in zip(channels, widths, strict=True)]
+            wide = self.samples.equation.rigid_rows(motion)
+            return wide.T[self._rigid_places].transpose(0, 2, 1)
         if reading.motion_key not in self._standard:
             self._standard = {reading.motion_key: self._standard_columns(motion)}
-        parts = self._standard[reading.motion_key]
-        W = parts[0] + np.tensordot(np.array(reading.gravity), parts[1:], axes=1)
-        return [np.arange(W.shape[2])] * len(channels), [W[:, c.joint] for c in channels]
+        still, per_gravity, places = self._standard[reading.motion_key]
+        W = still.copy()
+        W[:, :, places] += np.tensordot(np.array(reading.gravity), per_gravity, axes=1)
+        return W
 
-    def _standard_columns(self, motion: Motion) -> Array:
-        """Standard columns (4, N, n, columns) without gravity, and per unit of it along x, y, z."""
+    @cached_property
+    def _rigid_places(self) -> Indices:
+        """Places (channels, columns) of rigid columns in wide rows; where there is none, that of the torque, left 0."""
+        equation = self.samples.equation
+        places = np.array([[channel.stop - 1] * equation.rigid_count for channel in equation.torque_channels])
+        for own, channel in zip(places, equation.torque_channels, strict=True):
+            width = channel.base + len(channel.extra)
+            own[channel.columns[:width]] = channel.start + np.arange(width)
+        return places
+
+    def _standard_columns(self, motion: Motion) -> tuple[Array, Array, Indices]:
+        """Standard columns (channels, N, columns) without gravity; those that it changes, per unit (3, ...); where."""
         equation, parts = self.samples.equation, []
         for g in np.vstack([np.zeros(3), np.eye(3)]):
             stage = Stage.of(replace(equation.robot, gravity=g), equation.stage.columns)
-            parts.append(Torque().rows(stage.scene(motion))[:, :, self._free_columns])
-        return np.array([parts[0], *(part - parts[0] for part in parts[1:])])
-
-    def _limits_of(self, reading: Reading) -> Array:
-        """Rows (limits, unknowns) of what must not be negative; the unknowns: rigid, friction, rotors, springs."""
-        key = (reading.gravity is None, len(reading.rotors), len(reading.springs), len(reading.loads), reading.sines)
-        if key not in self._limits:
-            rigid = self._rigid_limits if reading.gravity is None else self._standard_limits
-            rigid = np.pad(rigid, ((0, 0), (0, len(reading.loads) * self._load_columns.shape[1])))
-            odd = np.tile(self.samples.odd, len(self.samples.joints))
-            more = len(odd) + len(reading.rotors) + len(reading.springs)
-            own = np.eye(more)[np.append(odd, np.ones(more - len(odd), dtype=np.bool_))]
-            limits = np.asarray(scipy.linalg.block_diag(rigid, own))
-            if reading.sines:
-                limits = np.pad(limits, ((0, 0), (0, 2 * len(HARMONICS) * len(self.samples.joints))))
-            self._limits[key] = limits
-        return self._limits[key]
-
-    def _rigid_count(self, reading: Reading) -> int:
-        return int((self._rigid_limits if reading.gravity is None else self._standard_limits).shape[1])
+            rows = Torque().rows(stage.scene(motion))[:, list(self.samples.joints)][:, :, self._free_columns]
+            parts.append(rows.transpose(1, 0, 2))
+        still, per_gravity = parts[0], np.array(parts[1:]) - parts[0]
+        places = np.flatnonzero(per_gravity.any(axis=(0, 1, 2)))
+        return still, per_gravity[..., places], places
 
     @cached_property
-    def _load_columns(self) -> Array:
-        """Matrix (rigid columns, r): base parameters that a payload on the links that carry no other changes."""
+    def _last_columns(self) -> list[int]:
+        """Numbers of the standard columns of links that carry no other."""
         equation = self.samples.equation
         links, last = equation.robot.links, set(equation.robot.active_links)
         for k in equation.robot.active_links:  # all before it, through links that are fixed to it
             while (k := links[k].parent) >= 0:
                 last.discard(k)
         names = {links[k].name for k in last}
-        own = [k for k, column in enumerate(equation.base.question.columns) if column.name.link in names]
-        U, s, _ = np.linalg.svd(equation.base.regrouping.matrix[:, own], full_matrices=False)
+        return [k for k, column in enumerate(equation.base.question.columns) if column.name.link in names]
+
+    @cached_property
+    def _load_columns(self) -> Array:
+        """Matrix (rigid columns, r): base parameters that a payload on the links that carry no other changes."""
+        equation = self.samples.equation
+        U, s, _ = np.linalg.svd(equation.base.regrouping.matrix[:, self._last_columns], full_matrices=False)
         basis = U[:, s > 1e-9 * max(float(s.max(initial=0.0)), 1e-300)]
         return np.pad(basis, ((0, equation.rigid_count - len(basis)), (0, 0)))
+
+    @cached_property
+    def _standard_load_columns(self) -> Array:
+        """The same among the standard columns."""
+        return np.eye(len(self._free_columns))[:, np.isin(self._free_columns, self._last_columns)]
 
     @cached_property
     def _rigid_limits(self) -> Array:
@@ -385,7 +492,7 @@ class Refit:
     def _free_columns(self) -> Indices:
         """Standard columns of parameters that are not known to be zero."""
         question = self.samples.equation.base.question
-        return np.array([k for k in range(len(question.columns)) if k not in question.known], dtype=np.int64)
+        return np.setdiff1d(np.arange(len(question.columns)), question.known)
 
     @cached_property
     def _standard_limits(self) -> Array:
@@ -400,22 +507,30 @@ class Refit:
 
     def fitted_error(self, reading: Reading, *, limited: bool = False) -> float:
         """Mean NRMSE of a fit to all samples; without limits on its parameters a lower bound, and quick."""
+        return self._fit(reading, limited)[1]
+
+    def _fit(self, reading: Reading, limited: bool) -> tuple[Array, float]:
+        """Sums of squared residuals (channels,) of a fit to all samples, and the mean NRMSE."""
+        if (reading, limited) not in self._fits:
+            task = ReadingTask(self, reading)
+            left = task.squares_left(task.fit(task.weights(None), limited=limited))
+            self._fits[reading, limited] = left, float(np.sqrt(left / task.spread).mean())
+        return self._fits[reading, limited]
+
+    def likeliest_error(self, reading: Reading) -> float:
+        """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
         task = ReadingTask(self, reading)
-        x = solve_limited(*task.normal_equations(task.weights(None)), task.equations.limits if limited else None)
-        return float(np.sqrt(task.squares_left(x) / task.spread).mean())
+        left = task.squares_left(task.fit(task.weights(self._fit(reading, False)[0]), limited=False))
+        return float(np.exp(0.5 * np.log(np.maximum(left / task.spread, 1e-12)).mean()))
 
     def held_out_errors(self, reading: Reading) -> Array:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
-        task = ReadingTask(self, reading)
-        limits = task.equations.limits
-        x = solve_limited(*task.normal_equations(task.weights(None)), limits)
-        weights = task.weights(task.squares_left(x))
-        parts = [task.normal_equations(weights, fold) for fold in range(FOLDS)]
-        G, b = sum(part[0] for part in parts), sum(part[1] for part in parts)
-        left = np.zeros(len(task.spread))
-        for fold, part in enumerate(parts):
-            left += task.squares_left(solve_limited(G - part[0], b - part[1], limits), fold)
-        return np.asarray(np.sqrt(left / task.spread))
+        if reading not in self._held_out:
+            task = ReadingTask(self, reading)
+            weights = task.weights(self._fit(reading, True)[0])
+            left = [task.squares_left(task.fit(weights, fold), fold) for fold in range(FOLDS)]
+            self._held_out[reading] = np.sqrt(np.sum(left, axis=0) / task.spread)
+        return self._held_out[reading]
 
 
 class ReadingTask:
@@ -434,43 +549,59 @@ class ReadingTask:
         """Weights of the channels: one over the variance of the torque, or of what was left of it."""
         return np.asarray(self.count / (self.spread if left is None else np.maximum(left, 1e-8 * self.spread)))
 
-    def products(self, fold: int | None) -> tuple[Array, Array, Array]:
-        """Products of rows (channels, k, k), of rows and torque (channels, k), and the torque's squares (channels,)."""
-        whole = self.equations.products if fold is None else self.equations.fold_products
-        gram, pull = whole if fold is None else (whole[0][fold], whole[1][fold])
-        power = self.power.sum(axis=0) if fold is None else self.power[fold]
-        return gram, pull[self.channels, :, self.source] * self.gain[:, None], power
+    def _of_torque(self, products: Array) -> Array:
+        """Of products (channels, k, torques) those with each channel's torque, (channels, k)."""
+        return np.asarray(products[self.channels, :, self.source] * self.gain[:, None])
 
-    def normal_equations(self, weights: Array, fold: int | None = None) -> tuple[Array, Array]:
-        """Weighted normal equations of all channels."""
-        gram, pull, _ = self.products(fold)
-        u = self.equations.unknowns
-        at, right = self.equations.places
-        G: Array = np.bincount(at, (weights[:, None, None] * gram).ravel(), (u + 1) ** 2).astype(np.float64)
-        b: Array = np.bincount(right, (weights[:, None] * pull).ravel(), u + 1).astype(np.float64)
-        return G.reshape(u + 1, u + 1)[:u, :u], b[:u]
+    def fit(self, weights: Array, fold: int | None = None, *, limited: bool = True) -> Array:
+        """Unknowns (channels, k), own and shared ones, that fit all samples, or all but those of a fold.
+
+        Limits are kept by non-negative least squares on the dual.
+        """
+        from scipy.optimize import nnls
+
+        equations, roots = self.equations, np.sqrt(weights)[:, None]
+        reduced = equations.reduced if fold is None else equations.reduced_without_fold[fold]
+        scale, L = reduced.factor(weights)
+        alone, shared = roots * self._of_torque(reduced.torque), scale * (weights @ self._of_torque(reduced.pull))
+        own, u = alone.size, np.append(alone, _solve(L, shared))
+        if limited:
+            c, k = np.nonzero(equations.positive & (reduced.scale > 0.0))
+            i, alone = np.arange(len(c)), reduced.inverse[c, :, k]
+            across = (alone[:, None] @ reduced.across[c])[:, 0] * (roots[c] * -scale)
+            M = np.zeros((len(u), len(c) + len(equations.limits)))
+            M[:own].reshape(len(roots), -1, M.shape[1])[c, :, i] = alone
+            M[own:] = _solve(L, np.concatenate([across, equations.limits * scale]).T)
+            M /= np.maximum(np.sqrt((M * M).sum(axis=0)), 1e-300)
+            if (u @ M).min(initial=0.0) < 0.0:
+                u = u + M @ nnls(M, -u, maxiter=30 * M.shape[1])[0]
+        shared = scale * _solve(L, u[own:], transposed=True)
+        rest = u[:own].reshape(len(roots), -1) / roots - reduced.across @ shared
+        alone = reduced.scale * (rest[:, None] @ reduced.inverse)[:, 0]
+        return np.hstack([alone, np.tile(shared, (len(roots), 1))])
 
     def squares_left(self, x: Array, fold: int | None = None) -> Array:
-        """Sums of squared residuals (channels,)."""
-        gram, pull, power = self.products(fold)
-        own = np.append(x, 0.0)[self.equations.columns]
-        left = power - 2.0 * (own * pull).sum(axis=1) + ((gram @ own[:, :, None])[:, :, 0] * own).sum(axis=1)
+        """Sums of squared residuals (channels,) with unknowns (channels, k)."""
+        gram, pull = self.equations.products if fold is None else (y[fold] for y in self.equations.fold_products)
+        power = self.power.sum(axis=0) if fold is None else self.power[fold]
+        left = power - 2.0 * (x * self._of_torque(pull)).sum(axis=1) + ((gram @ x[:, :, None])[:, :, 0] * x).sum(axis=1)
         return np.asarray(np.maximum(left, 0.0))
 
+    def best_gains(self) -> Array:
+        """Factor (channels,) of each channel's torque that suits the others' parameters, as a further unknown."""
+        weights, reduced = self.weights(None), self.equations.reduced
+        scale, L = reduced.factor(weights)
+        pulls = _solve(L, (weights[:, None] * self._of_torque(reduced.pull) * scale).T)
+        own = (self._of_torque(reduced.torque) ** 2).sum(axis=1)
+        left = weights * ((1.0 + RIDGE) * self.power.sum(axis=0) - own) - (pulls**2).sum(axis=0)
+        return np.asarray(((pulls.sum(axis=1)[:, None] - pulls) * pulls).sum(axis=0) / np.maximum(left, 1e-300))
 
-def solve_limited(G: Array, b: Array, limits: Array | None) -> Array:
-    """Least squares from normal equations, with limits @ x >= 0 (by non-negative least squares on the dual)."""
-    from scipy.optimize import nnls
 
-    diagonal = np.diag(G)
-    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.maximum(diagonal, 1e-300)), 0.0)
-    A = G * scale[:, None] * scale
-    A[np.diag_indices_from(A)] += RIDGE
-    L = scipy.linalg.cholesky(A, lower=True, check_finite=False)
-    u = scipy.linalg.solve_triangular(L, scale * b, lower=True, check_finite=False)
-    if limits is not None and len(limits):
-        M = scipy.linalg.solve_triangular(L, (limits * scale).T, lower=True, check_finite=False)
-        M /= np.maximum(np.linalg.norm(M, axis=0), 1e-300)
-        if (M.T @ u).min() < 0.0:
-            u = u + M @ nnls(M, -u, maxiter=30 * len(limits))[0]
-    return np.asarray(scale * scipy.linalg.solve_triangular(L, u, lower=True, trans="T", check_finite=False))
+def _inverse_roots(diagonal: Array) -> Array:
+    """One over the square roots, 0 where there is none."""
+    return np.where(diagonal > 0.0, 1.0 / np.sqrt(np.maximum(diagonal, 1e-300)), 0.0)
+
+
+def _solve(L: Array, b: Array, *, transposed: bool = False) -> Array:
+    """Solve with a lower triangular matrix, or with its transpose."""
+    return np.asarray(scipy.linalg.lapack.dtrtrs(L.T, b, lower=0, trans=0 if transposed else 1)[0])

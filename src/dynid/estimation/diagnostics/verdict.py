@@ -136,7 +136,7 @@ class Evidence:
     condition: of all columns that were solved for, each in units of its own size; unidentifiable_share: of the
     parameters. mistake: what explains the data better than what was recorded, if that was found; can_diagnose: not all
     of these were tried yet. recipe: friction was chosen by the data. excitation: options of a motion to record next.
-    bad_channels: what was found in single joints' channels of the logs.
+    bad_channels: what was found in single joints' channels of the logs. one_motion: said where all logs show the same.
     """
 
     channels: Sequence[str]
@@ -173,6 +173,7 @@ class Evidence:
     has_bodies: bool = True
     excitation: tuple[Option, ...] = ()
     unproven: tuple[Message, ...] = ()
+    one_motion: Message | None = None
 
     @property
     def torques_decide(self) -> bool:
@@ -240,10 +241,30 @@ def _next_step(code: str, action: Action, options: Sequence[Option], why: str | 
 
 def assess_evidence(evidence: Evidence) -> Verdict:
     """Weigh the figures: the worst reason decides the level, the first one the next step, wiring before friction."""
-    reasons = [
+    wiring = [
         *_mistake_reasons(evidence),
         *_reversal_reasons(evidence),
         *_wrong_torque_scale_reasons(evidence),
+    ]
+    verdict = _weigh_reasons(evidence, wiring)
+    one_motion = evidence.one_motion
+    if one_motion is None:
+        return verdict
+    said = Message(
+        "motions_unproven", "how much the parameters vary between motions, and errors on other ones: {why}",
+        one_motion.remedy, why="there is one log" if one_motion.code == "one_log" else "all logs show the same motion",
+    )  # fmt: skip
+    verdict = replace(verdict, unproven=(*verdict.unproven, said))
+    if wiring or one_motion.code == "one_log":
+        return verdict
+    why = "record another motion, which this command designs: all logs show the same one"
+    return replace(verdict, next_step=_next_step(one_motion.code, "excite", evidence.excitation, why))
+
+
+def _weigh_reasons(evidence: Evidence, wiring: Sequence[Reason]) -> Verdict:
+    """The verdict by mistakes in the wiring, and by all else."""
+    reasons = [
+        *wiring,
         *_prediction_reasons(evidence),
         *_weak_data_reasons(evidence),
         *_weak_value_reasons(evidence),
@@ -298,8 +319,9 @@ def mistake_reason(found: Mistake) -> Reason:
     """A named mistake as a reason, its repair as the next step."""
     said = Message(
         "mistake_found", "{mistake}: physically possible fits predict {before:.3f} as recorded, {error:.3f} otherwise "
-        "(NRMSE on held-out data)", "apply {options}", mistake=found.what.what, error=found.error,
-        before=found.before, options=list(found.options), kind=found.what.code,
+        "(NRMSE on held-out data)", "apply {options}" if found.options else "check what differs, log by log",
+        mistake=found.what.what, error=found.error, before=found.before, options=list(found.options),
+        kind=found.what.code,
     )  # fmt: skip
     level: Level = "do not trust" if found.error * MISTAKE <= found.before else "usable"
     return Reason(said, level, "identify" if found.options else "diagnose", found.options)

@@ -5,6 +5,8 @@ Normal equations are good enough here, because only errors are compared; every c
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,10 +88,35 @@ class Folds:
 
     def errors(self, chosen: Indices) -> Array:
         """Sums of squares (folds, channels) left where fits of some unknowns to the other folds predict."""
+        return np.asarray(self.errors_with_each(chosen, [chosen[:0]])[0])
+
+    def errors_with_each(self, chosen: Indices, further: Sequence[Indices]) -> Array:
+        """The same (sets, folds, channels) of fits of the chosen unknowns with each of several sets of others."""
         gram, pull = self.normal_equations
-        values = np.zeros(pull.shape)
-        values[:, chosen] = _fit_without_each_fold(gram[:, chosen][:, :, chosen], pull[:, chosen], None)
-        return self._squares_after_fit(values)
+        every, base = np.concatenate([chosen, *further]), len(chosen)
+        ends = np.cumsum([0, *map(len, further)]).tolist()
+        sets = [slice(start, stop) for start, stop in itertools.pairwise(ends)]
+        values = np.zeros((self.count, len(further), pull.shape[1]))
+        for f, (A, b, scale) in enumerate(_equations_without_each_fold(gram[:, every][:, :, every], pull[:, every])):
+            L = scipy.linalg.cholesky(A[:base, :base], lower=True, check_finite=False)
+            across = _solve_lower(L, A[:base, base:])
+            left = A[base:, base:] - across.T @ across
+            inverses = [np.linalg.inv(left[some, some]) for some in sets]
+            x = np.zeros((len(every), len(sets)))
+            for _ in range(2):  # once more with what is left: some sets are collinear with the chosen ones
+                missing = b[:, None] - A @ x
+                own = _solve_lower(L, missing[:base])
+                rest = missing[base:] - across.T @ own
+                for m, (some, inverse) in enumerate(zip(sets, inverses, strict=True)):
+                    more = inverse @ rest[some, m]
+                    own[:, m] -= across[:, some] @ more
+                    x[base:][some, m] += more
+                x[:base] += _solve_lower(L, own, transposed=True)
+            x *= scale[:, None]
+            values[f][:, chosen] = x[:base].T
+            for m, places in enumerate(further):
+                values[f, m, places] = x[base:][sets[m], m]
+        return self._squares_after_fits(values)
 
     def fits_under_constraints(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
         """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right)."""
@@ -103,11 +130,11 @@ class Folds:
     def errors_of_ridge_fits(self, weight: Array, nominal: Array) -> Array:
         """Sums of squares (folds, channels) where ridge fits towards nominal values predict; weights (unknowns,)."""
         gram, pull = self.normal_equations
-        return self._squares_after_fit(_fit_without_each_fold(gram, pull, (np.diag(weight), weight * nominal)))
+        return self.errors_of_values(_fit_without_each_fold(gram, pull, (np.diag(weight), weight * nominal)))
 
     def errors_of_values(self, values: Array) -> Array:
         """Sums of squares (folds, channels) of values (folds, unknowns) that were fitted without each fold."""
-        return self._squares_after_fit(values)
+        return np.asarray(self._squares_after_fits(values[:, None])[0])
 
     def nrmse(self, errors: Array) -> Array:
         """NRMSE (channels,) on data not used for fitting."""
@@ -117,28 +144,41 @@ class Folds:
         """RMSE (channels,) on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
 
-    def _squares_after_fit(self, values: Array) -> Array:
-        """Sums of squared residuals (folds, channels) of values (folds, unknowns)."""
-        squares = self.squares.copy()
+    def _squares_after_fits(self, values: Array) -> Array:
+        """Sums of squared residuals (fits, folds, channels) of values (folds, fits, unknowns)."""
+        squares = np.repeat(self.squares[None], values.shape[1], axis=0)
         for f, shares in enumerate(self.shares):
             for share in shares:
-                x = values[f, share.places]
-                squares[f, share.channel] += x @ (share.gram @ x) - 2.0 * share.pull @ x
+                x = values[f][:, share.places]
+                squares[:, f, share.channel] += ((x @ share.gram - 2.0 * share.pull) * x).sum(axis=1)
         return np.maximum(squares, 0.0)
 
 
 def _fit_without_each_fold(gram: Array, pull: Array, prior: tuple[Array, Array] | None) -> Array:
     """Solutions (folds, r) without each fold."""
+    equations = _equations_without_each_fold(gram, pull, prior)
+    return np.array([scale * scipy.linalg.solve(A, b, assume_a="sym") for A, b, scale in equations])
+
+
+def _equations_without_each_fold(
+    gram: Array, pull: Array, prior: tuple[Array, Array] | None = None
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield normal equations without each fold, with a diagonal of about 1, and the scale of the unknowns."""
     whole, right = gram.sum(axis=0), pull.sum(axis=0)
     if prior is not None:
         whole, right = whole + prior[0], right + prior[1]
     scale = 1.0 / np.sqrt(np.maximum(np.diag(whole), 1e-300))
-    values = np.zeros(pull.shape)
     for f in range(len(gram)):
         A = (whole - gram[f]) * scale[:, None] * scale
         A[np.diag_indices_from(A)] += RIDGE
-        values[f] = scale * scipy.linalg.solve(A, scale * (right - pull[f]), assume_a="sym")
-    return values
+        yield A, scale * (right - pull[f]), scale
+
+
+def _solve_lower(L: Array, b: Array, *, transposed: bool = False) -> Array:
+    """Solve with a lower triangular matrix, or with its transpose."""
+    return np.asarray(
+        scipy.linalg.solve_triangular(L, b, trans="T" if transposed else "N", lower=True, check_finite=False)
+    )
 
 
 def fold_groups(unknowns: Unknowns, blocks: tuple[Block, ...], folds: int) -> list[tuple[Block, ...]]:

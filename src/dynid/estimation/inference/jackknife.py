@@ -15,7 +15,7 @@ What that noise pulls the values by, block by block, is not chance, and is taken
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,6 @@ from dynid.estimation.accumulate.one_pass import RAMP
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Factors, Solution
-from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 FEWEST = 4
@@ -54,8 +53,8 @@ Over a ramp of 2 RAMP these are 1/8 and 3/8 for each of both.
 class Jackknife:
     """Shifts (groups, unknowns) of the values when a group of blocks is left out; covariance (unknowns, unknowns).
 
-    growth (unknowns,): of the standard deviations by the variance between logs. It is known of each parameter alone:
-    the covariance, in which large variances of correlated parameters cancel in a torque, is that within the logs.
+    growth (unknowns,): of the standard deviations by the variance between logs, which is part of the covariance. It is
+    known of each parameter alone, so correlations are those within the logs.
     """
 
     shifts: Array
@@ -67,8 +66,7 @@ class Jackknife:
     @property
     def sigma(self) -> Array:
         """Standard deviations."""
-        sigma = np.sqrt(np.diag(self.covariance))
-        return sigma if self.growth is None else sigma * self.growth
+        return np.sqrt(np.diag(self.covariance))
 
     @property
     def quantile(self) -> float:
@@ -76,6 +74,18 @@ class Jackknife:
         from scipy.stats import t
 
         return float(t.ppf(0.975, self.groups - 1))
+
+
+def torque_covariance(covariance: Array, systematic: Array, growth: Array | None) -> Array:
+    """The covariance for sums of parameters such as torques, where large variances of correlated parameters cancel.
+
+    Scaling them one by one would undo that: here all grow by the median factor. systematic (sources, parameters):
+    shares that do not grow.
+    """
+    if growth is None:
+        return covariance
+    fixed = systematic.T @ systematic
+    return np.asarray((covariance - fixed) / np.outer(growth, growth) * np.median(growth) ** 2 + fixed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,11 +142,11 @@ def fade_out_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, .
         GroupPiece(block.log, factors, 2.0, 2.0)
         for _, block, factors in _unjoined_block_ends([(0, block) for block in blocks])
     ]
-    step, alone = shift_without_group(*_group_normal_equations(unknowns, solution, inverse, ends))
+    step, alone = shift_without_group(*group_normal_equations(unknowns, solution, inverse, ends))
     return solution if alone else replace(solution, values=solution.values - inverse @ step)
 
 
-def _group_normal_equations(
+def group_normal_equations(
     unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[GroupPiece]
 ) -> tuple[Array, Array]:
     """Z'Z and Z'e of the rows of a group, Z those of the whitened unknowns."""
@@ -178,7 +188,7 @@ def jackknife(
     shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
     for g, pieces in enumerate(group_pieces(groups, soft=derived, pulled=pulled)):
-        steps[g], alone = shift_without_group(*_group_normal_equations(unknowns, solution, inverse, pieces))
+        steps[g], alone = shift_without_group(*group_normal_equations(unknowns, solution, inverse, pieces))
         essential += alone
         shifts[g] = -(inverse @ steps[g])
     return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
@@ -238,249 +248,6 @@ def group_blocks(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]
     """Blocks in groups of neighbours, at most `most` groups, of equal weight."""
     edges = np.linspace(0, len(blocks), min(most, len(blocks)) + 1).round().astype(int)
     return [blocks[start:stop] for start, stop in zip(edges[:-1], edges[1:], strict=True)]  # noqa: RUF007
-
-
-# Several logs: each against all others.
-#
-# What the model lacks follows the motion, so that logs of other motions give other values: their scatter is part of
-# the uncertainty, and blocks of one log do not show it. And a log may be of another robot: with a payload, warmer, or
-# mounted otherwise. Both are seen in the shifts of the values when a whole log is left out. In whitened unknowns the
-# Gram matrices G of all logs add up to the identity, and the shift is -(I - G)^-1 u, u = Z'e of the log's rows.
-
-
-LEAST_SHARE = 1e-3
-"""Share of what is known of an unknown below which a log, or all others together, do not show it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LogShare:
-    """What one log says of the whitened unknowns: gram Z'Z, pull Z'e, squares e'e about the common values.
-
-    scores (groups, rank): Z'e of its blocks about the log's own fit, each as if fitted without its group.
-    """
-
-    gram: Array
-    pull: Array
-    squares: float
-    scores: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LogContrasts:
-    """Each log against all others. inverse (unknowns, rank): unknowns from whitened ones; shared: see `jackknife`."""
-
-    logs: tuple[int, ...]
-    shares: tuple[LogShare, ...]
-    inverse: Array
-    shared: float
-
-    def without_each_log(self) -> tuple[Array, Array]:
-        """Shifts (logs, unknowns) of the values without a log, and shares of what is known that rest on this log."""
-        white = np.maximum((self.inverse**2).sum(axis=1), 1e-300)
-        shifts, shares = (np.zeros((len(self.logs), len(self.inverse))) for _ in range(2))
-        for g, log in enumerate(self.shares):
-            w, V = np.linalg.eigh(np.eye(len(log.gram)) - log.gram)
-            w = np.clip(w, ESSENTIAL, 1.0)
-            shifts[g] = -(self.inverse @ (V @ ((V.T @ log.pull) / w)))
-            more = ((self.inverse @ V) ** 2 @ (1.0 / w - 1.0)) / white  # variance without this log over that with it
-            shares[g] = more / (1.0 + more)
-        return shifts, shares
-
-    def variance(self, g: int, own: Array, others: Array) -> tuple[Array, float]:
-        """Covariance (m, m) of own @ e - others @ e', e and e' sums of Z'e over a log and over all others.
-
-        From the scatter of blocks about each log's fit, with its degrees of freedom (Satterthwaite).
-        """
-        rest = np.concatenate([log.scores for h, log in enumerate(self.shares) if h != g])
-        parts = []
-        for scores, map_, lost in ((self.shares[g].scores, own, 1), (rest, others, len(self.logs) - 1)):
-            seen = scores @ map_.T
-            parts.append((jackknife_from_shifts(seen, seen, 0, shared=self.shared).covariance, len(scores) - lost))
-        traces = np.array([np.trace(covariance) for covariance, _ in parts])
-        freedom = traces.sum() ** 2 / max(sum(a**2 / df for a, (_, df) in zip(traces, parts, strict=True)), 1e-300)
-        return parts[0][0] + parts[1][0], float(max(freedom, 1.0))
-
-
-def contrast_logs(
-    unknowns: Unknowns,
-    solution: Solution,
-    blocks: tuple[Block, ...],
-    most: int = 128,
-    *,
-    derived: bool = False,
-    pulled: bool = False,
-) -> LogContrasts | None:
-    """Compare each log with all others; None where there is only one."""
-    logs = tuple(sorted({block.log for block in blocks}))
-    if len(logs) < 2:
-        return None
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
-    shares = []
-    for log in logs:
-        own = tuple(block for block in blocks if block.log == log)
-        groups = group_blocks(own, max(FEWEST, most // len(logs)))
-        parts = [
-            _group_normal_equations(unknowns, solution, inverse, pieces)
-            for pieces in group_pieces(groups, soft=derived, pulled=pulled)
-        ]
-        gram, pull = np.sum([gram for gram, _ in parts], axis=0), np.sum([pull for _, pull in parts], axis=0)
-        squares = sum(
-            factor.residual_squares(unknowns.of_channel(log, c, solution.values)) / solution.noise[c] ** 2
-            for block in own
-            for c, factor in enumerate(block.factors)
-        )
-        shares.append(LogShare(gram, pull, squares, _scores_about_own_fit(gram, pull, parts)))
-    return LogContrasts(logs, tuple(shares), inverse, SHARED if derived else 0.0)
-
-
-def _scores_about_own_fit(gram: Array, pull: Array, parts: list[tuple[Array, Array]]) -> Array:
-    """Z'e (groups, rank) of a log's groups, e about the log's own fit and each as if fitted without its group."""
-    w, V = np.linalg.eigh(gram)
-    seen = w > ESSENTIAL
-    root, back = V[:, seen] * np.sqrt(w[seen]), (V[:, seen] / np.sqrt(w[seen])).T  # gram = root root'
-    best = back @ pull
-    scores = np.zeros((len(parts), len(gram)))
-    for b, (own, pulled) in enumerate(parts):
-        share = back @ own @ back.T
-        scores[b] = root @ shift_without_group(share, back @ pulled - share @ best)[0]
-    return scores
-
-
-POOLED = 4.0
-"""Degrees of freedom that the excess of a kind of parameters counts for, beside that of the parameter itself."""
-
-
-def growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogContrasts) -> Array:
-    """Growth (unknowns,) of sigma by the variance between logs, shrunk towards the mean of a kind, as logs are few.
-
-    Leaving out whole logs gives (K - 1) / K sum of shifts^2, whose mean is sum of h / (1 - h) times the variance if
-    logs differ by chance only, h their shares. The excess over that, in units of the variance, is averaged over the
-    parameters of a kind (a symbol of friction, a unit of the others) and with the parameter's own (moderated variances,
-    Smyth 2004). Student's t with the logs left out and `POOLED` degrees of freedom takes the place of that of the
-    blocks: sigma grows by the ratio of the two.
-    """
-    from scipy.stats import t
-
-    K, variance = len(contrasts.logs), np.diag(found.covariance)
-    shifts, shares = contrasts.without_each_log()
-    used = (shares > LEAST_SHARE) & (shares < 1.0 - LEAST_SHARE) & (variance > 0.0)
-    count = used.sum(axis=0)
-    h = np.where(used, shares, 0.5)
-    each = shifts**2 / np.where(variance > 0.0, variance, 1.0) - h / (1.0 - h)
-    excess = (K - 1.0) / K * np.where(used, each, 0.0).sum(axis=0)
-    kinds = np.array([f"{name.kind} {name.symbol if name.kind == 'friction' else name.unit}" for name in names])
-    growth = np.ones(len(names))
-    for kind in set(kinds[count > 1]):
-        own = (kinds == kind) & (count > 1)
-        pooled, freedom = max(0.0, float(excess[own].mean())), count[own] - 1.0
-        moderated = (POOLED * pooled + freedom * excess[own]) / (POOLED + freedom)
-        quantile = t.ppf(0.975, np.minimum(POOLED + freedom, found.groups - 1.0)) / found.quantile
-        growth[own] = quantile * np.sqrt(1.0 + np.maximum(moderated, 0.0))
-    return growth
-
-
-# Do the logs agree? Each log's own values against those of the others, and changes that are known to happen.
-
-
-@dataclass(frozen=True, slots=True)
-class LogDifference:
-    """A log in which the robot differs: kind is "payload", "friction", "gravity" or "parameters".
-
-    parameters: those whose own value in this log differs, the clearest first; p: level at which this is chance; gain:
-    share of the residual (root mean square) that the change explains.
-    """
-
-    log: int
-    kind: str
-    parameters: tuple[str, ...]
-    p: float
-    gain: float
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Whether several logs are of the same robot: p, the level of the test of all parameters together.
-
-    parameters: (name, level) of the test of each, all logs taken together; differences: what to warn of.
-    """
-
-    p: float
-    parameters: tuple[tuple[str, float], ...]
-    differences: tuple[LogDifference, ...] = ()
-
-
-LEVEL = 0.01
-"""Level at which logs are said to differ."""
-
-MATERIAL = 0.15
-"""Share of the residual that a change must explain to be reported: what the model lacks, which follows the motion, also
-looks like a change of the robot, but explains less (up to 0.11 between public recordings of one robot)."""
-
-
-def compare_logs(contrasts: LogContrasts, names: Sequence[Parameter], changes: dict[str, Array]) -> Agreement | None:
-    """Test whether logs have the same parameters; changes: directions (rank, m) of whitened unknowns by kind."""
-    if min(len(log.scores) for log in contrasts.shares) < FEWEST:
-        return None
-    K = len(contrasts.logs)
-    pairs = 1 if K == 2 else K  # of two logs each is the other's contrast
-    single = np.array([_levels_of_own_values(contrasts, g) for g in range(K)])
-    tests = [(*_test_change(contrasts, g, D), g, kind) for g in range(K) for kind, D in changes.items() if D.shape[1]]
-    levels = np.fmin.reduce(single, axis=0)
-    known = np.isfinite(levels)
-    p_single = pairs * max(int(known.sum()), 1) * float(np.min(levels[known], initial=1.0))
-    p_change = pairs * max(len(changes), 1) * min((p for p, *_ in tests), default=1.0)
-    p = min(1.0, 2.0 * min(p_single, p_change))
-    parameters = tuple(
-        (str(n), min(1.0, pairs * float(x))) for n, x in zip(names, levels, strict=True) if np.isfinite(x)
-    )
-    if p >= LEVEL or not tests:
-        return Agreement(p, parameters)
-    level, explained, g, kind = max(tests, key=lambda test: test[1])
-    squares = sum(log.squares for log in contrasts.shares)
-    gain = 1.0 - float(np.sqrt(max(0.0, 1.0 - explained / max(squares, 1e-300))))
-    if gain < MATERIAL:
-        return Agreement(p, parameters)
-    clear = [k for k in np.argsort(single[g]) if single[g, k] * pairs * known.sum() < LEVEL]
-    if level > 0.05:  # none of the known changes
-        kind = "parameters"
-    found = LogDifference(contrasts.logs[g], kind, tuple(str(names[k]) for k in clear), p, gain)
-    return Agreement(p, parameters, (found,))
-
-
-def _levels_of_own_values(contrasts: LogContrasts, g: int) -> Array:
-    """Levels (unknowns,) of the test that a log's own value is that of the others; NaN where one does not show it."""
-    from scipy.stats import t
-
-    log, inverse = contrasts.shares[g], contrasts.inverse
-    w, V = np.linalg.eigh(log.gram)
-    own, others = (np.where(x > ESSENTIAL, 1.0 / np.maximum(x, ESSENTIAL), 0.0) for x in (w, 1.0 - w))
-    hidden = ((inverse @ V) ** 2 @ ((own == 0.0) | (others == 0.0))) > 1e-6 * (inverse**2).sum(axis=1)
-    difference = inverse @ (V @ ((own + others) * (V.T @ log.pull)))
-    covariance, freedom = contrasts.variance(g, inverse @ (V * own) @ V.T, inverse @ (V * others) @ V.T)
-    sigma = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-    return np.where(hidden, np.nan, 2.0 * t.sf(np.abs(difference) / sigma, freedom))
-
-
-def _test_change(contrasts: LogContrasts, g: int, D: Array) -> tuple[float, float]:
-    """Level of the test that a log's parameters do not change along D (rank, m), and the squares that it explains.
-
-    The squares are less twice those of chance, so that changes of more directions compare with those of fewer.
-
-    The sum of squares that the change explains against its mean by the scatter of blocks, by an F distribution with
-    Box's degrees of freedom.
-    """
-    from scipy.stats import f
-
-    log = contrasts.shares[g]
-    rest = np.eye(len(log.gram)) - log.gram
-    w, V = np.linalg.eigh(D.T @ log.gram @ rest @ D)
-    B = D @ (V[:, w > 1e-6 * w[-1]] / np.sqrt(w[w > 1e-6 * w[-1]]))
-    score = B.T @ log.pull
-    explained = float(score @ score)
-    S, freedom = contrasts.variance(g, B.T @ rest, B.T @ log.gram)
-    mean = max(float(np.trace(S)), 1e-300)
-    level = float(f.sf(explained / mean, mean**2 / max(float((S**2).sum()), 1e-300), freedom))
-    return level, explained - 2.0 * mean
 
 
 # Uncertain sensitivities of a force plate: how the values would shift, per channel, by one standard deviation.

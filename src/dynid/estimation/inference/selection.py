@@ -64,16 +64,17 @@ def choose_friction_blocks(
     if folds.count < 3:
         return chosen, ()
 
-    def held_out_error(some: tuple[str, ...]) -> float:
-        """Mean NRMSE of the torques on held-out blocks of time with some friction blocks."""
-        errors = folds.nrmse(folds.errors(unknowns_with_blocks(equation, unknowns, everything, some)))
-        return float(errors[: len(equation.channels) - len(equation.base_channels)].mean())
+    def held_out_errors(names: Sequence[str]) -> dict[str, float]:
+        """Mean NRMSE of the torques on held-out blocks of time with the chosen blocks and each of some others."""
+        known = unknowns_with_blocks(equation, unknowns, everything, chosen)
+        more = [unknowns_with_blocks(equation, unknowns, everything, (*chosen, name)) for name in names]
+        errors = folds.errors_with_each(known, [np.setdiff1d(some, known) for some in more])
+        torques = len(equation.channels) - len(equation.base_channels)
+        return {name: float(folds.nrmse(x)[:torques].mean()) for name, x in zip(names, errors, strict=True)}
 
-    now = held_out_error(chosen)
+    now = held_out_errors([""])[""]
     while True:
-        tried = (
-            {} if now < EXACT else {name: held_out_error((*chosen, name)) for name in optional if name not in chosen}
-        )
+        tried = {} if now < EXACT else held_out_errors([name for name in optional if name not in chosen])
         if not tried:
             break
         best = min(tried, key=lambda name: tried[name])

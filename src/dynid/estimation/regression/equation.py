@@ -71,6 +71,12 @@ class ChannelColumns:
             return np.ones(len(joints), dtype=np.bool_)
         return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.all(axis=1))
 
+    def share(self, joints: Array) -> Array:
+        """How much rows count (N,), from the shares of all joints (N, n)."""
+        if self.of_base:
+            return np.ones(len(joints))
+        return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.min(axis=1))
+
 
 class RigidColumns(Protocol):
     """Rows of the rigid columns of the joint torques: of base parameters, or of model parameters (`unknown_geometry`).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.energy import power_or_energy_rows
-from dynid.dynamics.friction import HARMONICS, SIGNED
+from dynid.dynamics.friction import HARMONICS, REST, REST_SPAN, SIGNED
 from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
@@ -32,7 +33,7 @@ if TYPE_CHECKING:  # an outlier model is fitted to rows, which are written here
 #
 # A balance over a window [t - T/2, t + T/2] is S(t + T/2) - S(t - T/2) plus the integral of I, without accelerations:
 #
-# - energy (Gautier & Khalil 1992, eq. 1-10): integral of tau' v = [h] + integral of v' f, h: energies of the columns;
+# - energy (Gautier & Khalil 1992, eq. 1, 2, 7-10): integral of tau' v = [h] + integral of v' f, h: energy functions;
 # - momentum (Ha, Ko & Kwon, eq. 2.26): integral of tau_j = [dL/dqd_j] - integral of dL/dq_j + integral of f_j.
 #
 # Friction f acts at the motors, where its power is that of the motor's velocity. Load friction alone looks at the
@@ -160,8 +161,17 @@ LEAD = 0.5
 TRAVEL = 2e-3
 """Travel (rad) after which a joint's dry friction does not remember what was before the recording."""
 
+RESTART = 1e-2
+"""Travel (rad) after which a joint's dry friction does not remember a rest: its state there is far from known."""
+
 STILL = 1e-3
 """Velocity (rad/s) below which a joint stands still."""
+
+SLOW = 0.02
+"""Velocity of a joint at rest over its usual one, at most: a slow motion is none."""
+
+AT_REST = 0.001
+"""How much a row counts in a fit where all joints rest: dry friction is anything up to its limits there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,8 +179,9 @@ class Rows:
     """Filtered, decimated rows of a log: t (K,), q, v, a (K, n), wide (K, width), settled (K, n).
 
     a is filtered as the rows are; q and v are those of the motion.
-    settled: the joint has travelled far enough since the segment began; good: its torque counts. noise (K', width):
-    how noise of the motion as large as that of the sensors changes some of the rows, where it was tried.
+    settled: the joint has travelled far enough since the segment began; good: its torque counts. share (K, n): how
+    much of the torque counts in a fit, little where the robot rests. noise (K', width): how noise of the motion as
+    large as that of the sensors changes some of the rows, where it was tried.
     acceleration_changes (K'', n, width): how one standard deviation of noise in the acceleration of each joint changes
     the rows `changed_rows` (K'',); noise is without it, except in balances, which hold no accelerations.
     """
@@ -184,6 +195,7 @@ class Rows:
     wide: Array
     settled: NDArray[np.bool_]
     good: NDArray[np.bool_]
+    share: Array
     noise: Array | None = None
     acceleration_changes: Array | None = None
     changed_rows: NDArray[np.int64] | None = None
@@ -236,6 +248,7 @@ class RowTask:
     inside: NDArray[np.bool_]
     settled: NDArray[np.bool_]
     good: NDArray[np.bool_]
+    share: Array
     memory: list[Array]
     trials: int = 0
     number: int = 0
@@ -258,7 +271,8 @@ class RowTask:
             rows, a = rows[self.inside], a[self.inside]
         return Rows(
             self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], a, rows,
-            self.settled[self.inside], self.good[self.inside], noise, *self._acceleration_noise_changes(places),
+            self.settled[self.inside], self.good[self.inside], self.share[self.inside], noise,
+            *self._acceleration_noise_changes(places),
         )  # fmt: skip
 
     def _acceleration_noise_changes(
@@ -371,7 +385,10 @@ def prepare_row_tasks(
     treatment = replace(treatment, stride=equation.options.stride(treatment))
     half, beyond = equation.options.half_window(treatment), equation.options.context(treatment)
     context = treatment.context + beyond
-    context += 2 * treatment.downsampling * bool(set(SIGNED) & set(equation.friction))  # they look at neighbours
+    rests = equation.shapes.is_uncertain_at_rest and not half
+    edge = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
+    if set(SIGNED) & set(equation.friction) or rests:  # they look at neighbours
+        context += 2 * treatment.downsampling + math.ceil((REST_SPAN + edge) * treatment.rate)
     detector = None if outliers is None else outliers.detector(number, treatment, half)
     context += 0 if detector is None else detector.context
     regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond
@@ -379,6 +396,7 @@ def prepare_row_tasks(
     begin, end = log.interval
     guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.thin_rate
     standing, posture = seen.standing_joints(equation.shapes.scale), seen.samples.q.mean(axis=0)
+    speed = np.clip(SLOW * seen.speed / equation.shapes.scale, STILL, REST[0])
     friction: FrictionState | None = None
     nothing = np.empty((0, equation.width))
     memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
@@ -411,6 +429,10 @@ def prepare_row_tasks(
             continue
         _count_used_rows(found, prepared, where[inside], treatment, equation.shapes.scale, half)
         settled = where[:, None] - half > friction.reached
+        in_fit = np.ones(settled.shape)
+        if rests:
+            known = friction.known_after_rest(prepared.motion, speed, int(edge * treatment.thin_rate))
+            in_fit[~known[where - prepared.first]] = AT_REST
         good = np.ones(settled.shape, dtype=np.bool_)
         if detector is not None and share is not None:
             good[inside] = detector.rows_without_outliers(
@@ -418,8 +440,8 @@ def prepare_row_tasks(
             )
         count += 1
         yield RowTask(
-            equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories),
-            _noise_trial_pieces(count) if has_noise else 0, count, acceleration_sigma,
+            equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, in_fit,
+            next(memories), _noise_trial_pieces(count) if has_noise else 0, count, acceleration_sigma,
         )  # fmt: skip
 
 
@@ -475,6 +497,23 @@ class FrictionState:
         self.last = q[-1:]
         self.origin = prepared.motion.q[0].copy()
         self.reached = np.full(q.shape[1], np.iinfo(np.int64).max)
+        self.rested = np.full(q.shape[1], np.nan)
+
+    def known_after_rest(self, motion: Motion, speed: Array, beside: int) -> NDArray[np.bool_]:
+        """Whether dry friction (N, n) is that of the motion: not where the robot rests, nor before it has travelled on.
+
+        speed (n,): velocities (rad/s) of joints at rest; beside: samples around a rest that the filter spoils.
+        """
+        q, far = motion.q, RESTART * self.equation.shapes.scale
+        resting = np.asarray((self.equation.shapes.rest(motion.t, motion.v, speed) > 0.5).all(axis=1))
+        known = np.convolve(resting, np.ones(2 * beside + 1))[beside : beside + len(q), None] < 0.5
+        known = np.repeat(known, q.shape[1], axis=1)
+        ends = np.flatnonzero(resting & ~np.append(resting[1:], False))
+        for start, origin in ((0, self.rested), *((int(k), q[k].copy()) for k in ends)):
+            moved = np.abs(q[start:] - origin) > far
+            known[start:] &= np.maximum.accumulate(moved, axis=0) | np.isnan(origin)
+            self.rested = np.where(moved.any(axis=0), np.nan, origin)
+        return known
 
     def run(self, prepared: PreparedWindow) -> Array:
         """Values along the next window, which may overlap the one before."""

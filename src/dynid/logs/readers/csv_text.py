@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from gzip import BadGzipFile
 from itertools import islice
@@ -21,9 +22,20 @@ import numpy as np
 
 from dynid.concurrency import has_polars_lost_its_threads
 from dynid.errors import LogError
+from dynid.logs.column_names import find_unit
 from dynid.logs.read import format_hint_from_content
-from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
-from dynid.messages import Message
+from dynid.logs.readers.table import (
+    ALL_ROWS,
+    NO_STAMP,
+    Batch,
+    Field,
+    Numbers,
+    Part,
+    RowRange,
+    Wanted,
+    header_count_error,
+)
+from dynid.messages import Message, Option, Wording
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,6 +62,10 @@ class _GzipStream(io.RawIOBase):
     def readable(self) -> bool:
         """It is."""
         return True
+
+    def position(self) -> int:
+        """Bytes of the file that were inflated."""
+        return self._file.tell() - len(self._rest)
 
     def close(self) -> None:
         """Close the file."""
@@ -93,6 +109,7 @@ HEAD = 1 << 20
 _PREAMBLE = 200
 # What stands for a missing number, besides nan and an empty cell.
 MISSING = ("null", "NULL", "Null", "None", "NA", "N/A", "n/a", "#N/A", "-nan(ind)", "nan(ind)")
+_BLANK_LINE = re.compile(rb"(?:^|\n)[ \t]*\r?\n")
 _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
 
 
@@ -100,7 +117,8 @@ _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
 class TextHeader:
     """The columns of a text file; `delimiter` ' ' is any white space. `lines` come before the first sample.
 
-    `stamps` are the columns most of whose first numbers are integers too long for a float.
+    `stamps` are the columns most of whose first numbers are integers too long for a float. `units` come from a line of
+    their own, '' where there is none; `texts` are those of columns that repeat one text; `twice` names that come twice.
     """
 
     columns: tuple[str, ...]
@@ -110,6 +128,11 @@ class TextHeader:
     quoted: bool = False
     stamps: frozenset[int] = frozenset()
     notes: tuple[Message, ...] = ()
+    units: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    twice: frozenset[str] = frozenset()
+    clocks: frozenset[int] = frozenset()
+    """Columns of dates, or of times that are written as such."""
 
 
 def is_number(text: str) -> bool:
@@ -124,8 +147,14 @@ def is_number(text: str) -> bool:
     return "_" not in text
 
 
-def read_header(log: str, file: BinaryIO, hint: str) -> TextHeader:
-    """Read the header and look at the first sample; leaves the file somewhere after them."""
+def read_header(
+    log: str, file: BinaryIO, hint: str, names: tuple[str, ...] = (), numbers: frozenset[int] = frozenset()
+) -> TextHeader:
+    """Read the header and look at the first sample; leaves the file somewhere after them.
+
+    names: those of the columns where the user gives them ('': not to be used), which replace the header; numbers: of
+    columns that are called so, counted from 1, so that a file may have no header.
+    """
     head = file.read(HEAD)
     if not head:
         raise LogError(log, "file_empty", "the file is empty")
@@ -141,23 +170,18 @@ def read_header(log: str, file: BinaryIO, hint: str) -> TextHeader:
             log, "not_text_table", "there is no end of a line in the first megabyte: no table of text{hint}", hint=hint,
         )  # fmt: skip
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    skipped = 0
-    while skipped < len(lines) and (not lines[skipped].strip() or lines[skipped].startswith(b"#")):
-        skipped += 1
-    if skipped == len(lines):
-        raise LogError(log, "no_samples", "there is no header and no sample in it")
-    skipped = _header_line_after_preamble(lines, skipped)
-    first = _decode_line(log, lines[skipped])
-    delimiter = find_delimiter(first)
-    columns = split_line(first, delimiter)
-    used, notes = skipped + 1, list[Message]()
-    if all(is_number(name) for name in columns):
-        columns = _header_from_comments(log, lines[:skipped], len(columns))
-        used = skipped
-        notes.append(Message("header_in_comment", "the header is the last line of comment before the numbers"))
-    _check_unique_names(log, columns)
+    columns, delimiter, used, notes = (
+        _columns_as_named(log, lines, names) if names else _columns_of_header(log, lines, numbers)
+    )
+    twice = frozenset(name for k, name in enumerate(columns) if name and name in columns[:k])
+    again = [name if name not in columns[:k] else "" for k, name in enumerate(columns)]
+    columns = [name or _free_number(k, columns) for k, name in enumerate(again, start=1)]
+    units = () if names else _read_units(lines, used, delimiter, len(columns))
+    if units:
+        used += 1 + next(k for k, line in enumerate(lines[used:]) if line.strip())
+        notes.append(Message("units_in_line", "line {line} gives the units of the columns", line=used))
     sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
-    comma = delimiter == ";" and b"," in sample and b"." not in sample
+    comma = delimiter != "," and b"," in sample and b"." not in sample
     if comma:
         notes.append(Message("decimal_commas", "decimal commas"))
     mark = delimiter.encode() if delimiter != " " else None
@@ -165,7 +189,156 @@ def read_header(log: str, file: BinaryIO, hint: str) -> TextHeader:
     whole = [cells for cells in samples if len(cells) == len(columns)]
     long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
-    return TextHeader(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
+    texts = _repeated_texts(columns, whole)
+    shown = [[cells[k].decode("utf-8", "replace") for cells in whole] for k in range(len(columns))]
+    likely = [sum(read_clock(word) is not None for word in words) for words in shown]
+    clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole))
+    quoted = b'"' in sample
+    return TextHeader(
+        tuple(columns), delimiter, used, comma, quoted, stamps, tuple(notes), units, texts, twice & {*columns},
+        clocks,
+    )  # fmt: skip
+
+
+_DAY_AND_TIME = re.compile(
+    r"(\d{4})[-/](\d\d?)[-/](\d\d?)[ T](\d\d?):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?"
+)
+_ELAPSED = re.compile(r"(?:(\d+):)?(\d+):(\d\d)(?:[.,](\d{1,9}))?")
+_SECONDS = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) ?(?:s|sec|seconds)")
+
+
+def read_clock(cell: str) -> int | None:
+    """Return the whole ns of `2024-05-01 12:00:00.25` (since 1970), `0:01:30.25` or `90.25 sec`; None for others."""
+    text = cell.strip().strip('"').strip()
+    if match := _SECONDS.fullmatch(text):
+        return round(1e9 * float(match[1]))
+    if match := _ELAPSED.fullmatch(text):
+        hours, minutes, seconds = (int(part or 0) for part in match.groups()[:3])
+        return (3600 * hours + 60 * minutes + seconds) * 10**9 + int((match[4] or "").ljust(9, "0"))
+    if not (match := _DAY_AND_TIME.fullmatch(text)):
+        return None
+    try:
+        moment = datetime(*(int(part) for part in match.groups()[:6]), tzinfo=UTC)  # type: ignore[arg-type, misc]
+    except ValueError:
+        return None
+    zone = match[8] if match[8] and match[8][0] in "+-" else "+0000"
+    ahead = int(zone[0] + "60") * int(zone[1:3]) + int(zone[0] + zone[-2:])  # minutes
+    return (round(moment.timestamp()) - 60 * ahead) * 10**9 + int((match[7] or "").ljust(9, "0"))
+
+
+def _read_units(lines: list[bytes], used: int, delimiter: str, count: int) -> tuple[str, ...]:
+    """Units in the first line after the header, where most of its cells are some and none is a number; else none."""
+    text = next((line for line in lines[used:] if line.strip()), b"").decode("utf-8", "replace").strip("\r\n ")
+    cells = [cell.strip("[]() ") for cell in split_line(text, delimiter)]
+    given = [cell for cell in cells if cell not in ("", "-", "1")]
+    known = [cell for cell in given if find_unit(cell)]
+    if len(cells) != count or any(map(is_number, given)) or not known or 2 * len(known) < len(given):
+        return ()
+    return tuple(cell if cell in given else "" for cell in cells)
+
+
+def _repeated_texts(columns: Sequence[str], samples: Sequence[Sequence[bytes]]) -> dict[str, str]:
+    """Columns that hold one text, the same in all of the first lines: names of joints, frames, states."""
+    found: dict[str, str] = {}
+    for k, name in enumerate(columns):
+        texts = {cells[k] for cells in samples}
+        text = texts.pop().decode("utf-8", "replace").strip().strip('"') if len(texts) == 1 else ""
+        if text and not is_number(text):
+            found[name] = text
+    return found
+
+
+def _free_number(number: int, columns: Sequence[str]) -> str:
+    """What a column without a name is called: its number, or nothing where another one is called so."""
+    return "" if str(number) in columns else str(number)
+
+
+def _columns_of_header(
+    log: str, lines: list[bytes], numbers: frozenset[int]
+) -> tuple[list[str], str, int, list[Message]]:
+    """Names of the columns by the file's own header, the delimiter, the lines before the first sample, and notes."""
+    skipped = 0
+    while skipped < len(lines) and (not lines[skipped].strip() or lines[skipped].startswith((b"#", b"%"))):
+        skipped += 1
+    if found := _header_from_comments(log, lines[:skipped], lines[skipped] if skipped < len(lines) else b""):
+        note = Message("header_in_comment", "the header is the last line of comment before the numbers")
+        return *found, skipped, [note]
+    if skipped == len(lines):
+        raise LogError(log, "no_samples", "there is no header and no sample in it")
+    skipped = _header_line_after_preamble(lines, skipped)
+    first = _decode_line(log, lines[skipped])
+    delimiter = find_delimiter(first)
+    columns = split_line(first, delimiter)
+    if not all(is_number(name) for name in columns):
+        chosen = [columns[number - 1] for number in numbers if number <= len(columns)]
+        if (
+            not any(chosen)
+            or not all(map(is_number, chosen))
+            or _names_numbers(columns, lines[skipped + 1 :], delimiter)
+        ):
+            return columns, delimiter, skipped + 1, []
+    if not numbers:
+        raise LogError(
+            log, "missing_header", "the first line is all numbers: the columns have no names", "name them with "
+            "{header}, or number them with {columns}", header=Wording("header='t,q*6,tau*6'", "--header t,q*6,tau*6"),
+            columns=Wording("columns={'t': 1, 'q': '2:7', ...}", "--column t=1 --column q=2:7 ..."),
+        )  # fmt: skip
+    delimiter = next((mark for mark in _MARKS if _is_data(first, mark, len(split_line(first, mark)))), delimiter)
+    return [""] * len(split_line(first, delimiter)), delimiter, skipped, []
+
+
+def _names_numbers(columns: Sequence[str], following: Sequence[bytes], delimiter: str) -> bool:
+    """Whether a line with numbers among its cells is a header: the next line has numbers below its texts, too."""
+    row = next((line for line in following if line.strip() and not line.startswith(b"#")), b"")
+    cells = split_line(row.decode("utf-8", "replace").strip("\r\n "), delimiter)
+    return any(cell and is_number(cell) and not is_number(name) for name, cell in zip(columns, cells, strict=False))
+
+
+_MARKS = (";", "\t", ",", " ")
+
+
+def _is_data(line: str, delimiter: str, count: int, used: Sequence[int] | None = None) -> bool:
+    """Whether a line has so many cells, which are numbers; used: places of those that must be."""
+    cells = split_line(line, delimiter)
+    chosen = [cells[k] for k in (range(count) if used is None else used)] if len(cells) == count else []
+    if delimiter != ",":
+        chosen = [cell.replace(",", ".") for cell in chosen]
+    return count > 1 and any(chosen) and all(map(is_number, chosen))
+
+
+def _columns_as_named(
+    log: str, lines: list[bytes], names: tuple[str, ...]
+) -> tuple[list[str], str, int, list[Message]]:
+    """The same for a file whose columns the user names: it begins with the first line of so many numbers."""
+    used = [k for k, name in enumerate(names) if name]
+    count, seen = 0, 0
+    for number, line in enumerate(lines[:_PREAMBLE]):
+        if not line.strip() or line.startswith(b"#"):
+            continue
+        text = line.decode("utf-8", "replace").strip("\r\n ")
+        for mark in _MARKS:
+            if _is_data(text, mark, len(names), used) and not _is_index(text, mark):
+                note = Message(
+                    "lines_before_data", "the first {count} lines are not used: line {line} is the first one with the "
+                    "columns that {header} names", count=number, line=number + 1, header=Option("header"),
+                )  # fmt: skip
+                return list(names), mark, number, [note] if number else []
+            cells = len(split_line(text, mark))
+            if not count and cells > 1 and _is_data(text, mark, cells):
+                count, seen = cells, number + 1
+    if count:
+        raise header_count_error(log, len(names), count, seen)
+    raise LogError(
+        log, "no_samples", "no line has {names} cells with numbers where {header} names columns", names=len(names),
+        header=Option("header"),
+    )  # fmt: skip
+
+
+def _is_index(line: str, delimiter: str) -> bool:
+    """Whether a line is 0,1,2,...: the header that pandas writes for columns without names."""
+    cells = split_line(line, delimiter)
+    cells = cells[1:] if cells[:1] == [""] else cells
+    return len(cells) > 1 and cells == [str(k) for k in range(len(cells))]
 
 
 def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
@@ -173,7 +346,7 @@ def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
 
     These are told from a header by their number of cells, which is not that of the numbers.
     """
-    before = first
+    before = above = first
     for k in range(first + 1, min(first + _PREAMBLE, len(lines))):
         if not lines[k].strip() or lines[k].startswith(b"#"):
             continue
@@ -182,8 +355,10 @@ def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
         cells = split_line(row, delimiter)
         if len(cells) > 1 and all(is_number(cell.replace(",", ".")) for cell in cells):
             counts = [len(split_line(text, delimiter)) for text in (names, top)]
-            return before if counts[0] == len(cells) != counts[1] else first
-        before = k
+            if counts[0] != len(cells) or counts[1] == len(cells):
+                return first
+            return above if _read_units(lines, before, delimiter, len(cells)) else before
+        before, above = k, before
     return first
 
 
@@ -211,32 +386,25 @@ def split_line(line: str, delimiter: str) -> list[str]:
     return [cell.strip().strip('"').strip() for cell in cells]
 
 
-def _header_from_comments(log: str, comments: list[bytes], count: int) -> list[str]:
-    """Column names from the last comment line, where the first line is all numbers."""
-    for line in reversed(comments):
-        if line.strip():
-            text = _decode_line(log, line).lstrip("# ")
-            names = split_line(text, find_delimiter(text))
-            if len(names) == count and not any(is_number(name) for name in names):
-                return names
-            break
-    raise LogError(
-        log, "missing_header", "the first line is all numbers: the columns have no names",
-        "write a header such as t,q1,q2,...",
-    )  # fmt: skip
-
-
-def _check_unique_names(log: str, columns: list[str]) -> None:
-    seen: set[str] = set()
-    for name in columns:
-        if name in seen and name:
-            raise LogError(log, "column_name_twice", "the header names the column '{name}' twice", name=name)
-        seen.add(name)
+def _header_from_comments(log: str, comments: list[bytes], first: bytes) -> tuple[list[str], str] | None:
+    """Column names and delimiter from the last comment line, where the first line after it has numbers."""
+    line = next((line for line in reversed(comments) if line.strip()), None)
+    if line is None or not first.strip():
+        return None
+    text, row = _decode_line(log, line).lstrip("#% "), _decode_line(log, first)
+    delimiter = find_delimiter(text)
+    names, cells = split_line(text, delimiter), split_line(row, delimiter)
+    if len(cells) == 1 and delimiter == " ":
+        delimiter = find_delimiter(row)
+        cells = split_line(row, delimiter)
+    has_numbers = any(cell and is_number(cell.replace(",", ".")) for cell in cells)
+    if len(names) != len(cells) or len(names) < 2 or not has_numbers or any(is_number(name) for name in names):
+        return None
+    return names, delimiter
 
 
 BLOCK = 8 << 20
 NEWLINE = b"\n"
-NO_STAMP = -(2**63)
 _DATE = re.compile(r"\d{1,4}[-:/]\d{1,2}[-:/ T]")
 _ROW_BYTES = 512
 _WORKERS = 2
@@ -244,10 +412,14 @@ _WORKERS = 2
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A CSV file; its header was read, its samples are read again for every call of `batches`."""
+    """A CSV file; its header was read, its samples are read again for every call of `batches`.
+
+    part: the rows that count; what stands in other lines does not matter.
+    """
 
     path: Path
     header: TextHeader
+    part: RowRange = ALL_ROWS
     left_out: list[Message] = field(default_factory=list, compare=False)
 
     @property
@@ -258,7 +430,19 @@ class TextTable:
     @property
     def fields(self) -> tuple[Field, ...]:
         """The named columns."""
-        return tuple(Field(name) for name in self.header.columns if name)
+        header = self.header
+        units = dict(zip(header.columns, header.units, strict=True)) if header.units else {}
+        units |= {header.columns[k]: "ns" for k in header.clocks}
+        return tuple(
+            Field(name, unit=units.get(name) or None, words=(header.texts[name],) if name in header.texts else ())
+            for name in header.columns
+            if name
+        )
+
+    @property
+    def twice(self) -> frozenset[str]:
+        """Names that the header gives to several columns."""
+        return self.header.twice
 
     @property
     def notes(self) -> tuple[Message, ...]:
@@ -270,18 +454,38 @@ class TextTable:
         size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
         parser = _parse_without_polars if has_polars_lost_its_threads() else _parse_block
         parse = partial(parser, self, tuple(column.name for column in wanted), size)
-        waiting: deque[Future[pl.DataFrame | Batch]] = deque()
+        waiting: deque[tuple[Future[pl.DataFrame | Batch], float]] = deque()
         with _open_binary(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
-            for number, (block, is_last) in enumerate(_blocks_of_whole_lines(self.name, file, self.header, size)):
-                if is_last:
+            blocks = self._blocks_in_range(_blocks_of_whole_lines(self.name, file, self.header, size))
+            for number, (block, done) in enumerate(blocks):
+                if done == 1.0:
                     block = self._drop_truncated_line(block, size, number)
-                if not block:
+                if not block or block.isspace():
                     continue
-                waiting.append(pool.submit(parse, number, block))
+                waiting.append((pool.submit(parse, number, block), done))
                 if len(waiting) > _WORKERS:
-                    yield from _batch_from_frame(waiting.popleft().result(), rows)
+                    yield from _next_batches(waiting, rows)
             while waiting:
-                yield from _batch_from_frame(waiting.popleft().result(), rows)
+                yield from _next_batches(waiting, rows)
+
+    def _blocks_in_range(self, blocks: Iterator[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
+        """Blocks in which lines outside of the range are blank."""
+        if self.part == ALL_ROWS:
+            yield from blocks
+            return
+        seen, first, last = 0, self.part.first - 1, self.part.last
+        for block, done in blocks:
+            count = _count_rows(block)
+            if first >= seen + count:
+                yield b"", done
+            elif first <= seen and (last is None or last >= seen + count):
+                yield block, done
+            else:
+                yield _blank_rows(block, first - seen, None if last is None else last - seen), done
+            seen += count
+            if last is not None and seen >= last:
+                return
+        self.part.check_end(self.name, seen)
 
     def first_line(self, size: int, number: int) -> int:
         """Return the line that a block begins with, counting from 1; only errors need it."""
@@ -297,7 +501,7 @@ class TextTable:
         """Numbers of the lines of rows, both in increasing order; rows count from 0, lines from 1."""
         found: list[int] = []
         with _open_binary(self.path) as file:
-            row = -1
+            row = -self.part.first
             for number, line in enumerate(file, start=1):
                 row += number > self.header.lines and bool(line.strip()) and not line.startswith(b"#")
                 if row == rows[len(found)]:
@@ -325,11 +529,32 @@ class TextTable:
         return before + newline
 
 
-def open_text(path: Path) -> TextTable:
-    """Open a CSV file and read its header."""
+def _count_rows(block: bytes) -> int:
+    """Lines of a block that are neither blank nor comments."""
+    if b"#" in block or _BLANK_LINE.search(block):
+        return sum(bool(line.strip()) and not line.startswith(b"#") for line in block.split(NEWLINE))
+    return block.count(NEWLINE) + (not block.endswith(NEWLINE))
+
+
+def _blank_rows(block: bytes, first: int, last: int | None) -> bytes:
+    """The block with blank lines in place of the rows before `first` and from `last` on, both counted from 0."""
+    lines, row = block.split(NEWLINE), -1
+    for k, line in enumerate(lines):
+        if line.strip() and not line.startswith(b"#"):
+            row += 1
+            if row < first or (last is not None and row >= last):
+                lines[k] = b""
+    return NEWLINE.join(lines)
+
+
+def open_text(
+    path: Path, names: tuple[str, ...] = (), numbers: frozenset[int] = frozenset(), part: RowRange | None = None
+) -> TextTable:
+    """Open a CSV file and read its header, or take the user's names or numbers of columns."""
     with _open_binary(path) as file:
         try:
-            return TextTable(path, read_header(str(path), file, format_hint_from_content(path)))
+            header = read_header(str(path), file, format_hint_from_content(path), names, numbers)
+            return TextTable(path, header, part or ALL_ROWS)
         except (OSError, EOFError, zlib.error) as error:
             raise _damage_error(str(path), error, format_hint_from_content(path)) from error
 
@@ -352,8 +577,8 @@ def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
     return LogError(log, "file_unreadable", "cannot be read: {reason}", reason=str(error))
 
 
-def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield blocks of whole lines, and whether a block is the last one."""
+def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: int) -> Iterator[tuple[bytes, float]]:
+    """Yield blocks of whole lines, and the share of the file's bytes that was read: 1 with the last block alone."""
     try:
         for _ in range(header.lines):
             file.readline()
@@ -364,11 +589,26 @@ def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: i
                 if len(rest) == HEAD and not rest.endswith(NEWLINE):
                     raise LogError(log, "not_text_table", "a line is longer than a megabyte: no table of text")
                 block += rest
+            done = _share_read(log, file)
             following = file.read(size)
-            yield block, not following
+            yield block, 1.0 if not following else min(done, np.nextafter(1.0, 0.0))
             block = following
     except (OSError, EOFError, zlib.error) as error:
         raise _damage_error(log, error) from error
+
+
+def _share_read(log: str, file: BinaryIO) -> float:
+    """Bytes that were read over the size of the file, as it is packed."""
+    raw = getattr(file, "raw", None)
+    position = raw.position() if isinstance(raw, _GzipStream) else file.tell()
+    return float(position / max(Path(log).stat().st_size, 1))
+
+
+def _next_batches(waiting: deque[tuple[Future[pl.DataFrame | Batch], float]], rows: int) -> Iterator[Batch]:
+    """Batches of the block that was read first."""
+    block, done = waiting.popleft()
+    for batch in _batch_from_frame(block.result(), rows):
+        yield Part(batch, done)
 
 
 def _batch_from_frame(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
@@ -427,7 +667,21 @@ def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: in
             ) from error  # fmt: skip
         if doubtful:
             _raise_first_fault(table.name, header, [], table.first_line(size, number), block)
-    return frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
+    found = frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
+    clocks = [header.columns[k] for k in places if k in header.clocks]
+    try:
+        return found.with_columns(pl.Series(name, _parse_clocks(found[name].to_list())) for name in clocks)
+    except ValueError:
+        _raise_first_fault(table.name, header, places, table.first_line(size, number), block)
+        raise
+
+
+def _parse_clocks(words: Sequence[str | None]) -> Numbers:
+    """Whole ns of texts; raises ValueError where one is no time."""
+    stamps = [NO_STAMP if not word or word in MISSING else read_clock(word) for word in words]
+    if None in stamps:
+        raise ValueError("a cell is not a time")
+    return np.array(stamps, dtype=np.int64)
 
 
 def _cells_with_missing_stamps(header: TextHeader, places: list[int], block: bytes) -> pl.DataFrame:
@@ -456,7 +710,7 @@ def _parse_cells(
     import polars as pl
 
     count = len(header.columns)
-    kinds = {k: (stamps or pl.Int64) if k in header.stamps else pl.Float64 for k in places}
+    kinds = {k: (stamps or pl.Int64) if k in header.stamps else pl.Float64 for k in {*places} - header.clocks}
     return pl.read_csv(
         block,
         has_header=False,
@@ -480,7 +734,12 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
     try:
         if any(len(row) != len(header.columns) for row in cells):
             raise ValueError("a line with too few or too many cells")
-        return {header.columns[k]: _parse_words([row[k] for row in cells], header, k in header.stamps) for k in places}
+        words = {k: [row[k] for row in cells] for k in places}
+        return {
+            header.columns[k]: _parse_clocks(words[k]) if k in header.clocks
+            else _parse_words(words[k], header, k in header.stamps)
+            for k in places
+        }  # fmt: skip
     except (ValueError, OverflowError) as error:
         line = table.first_line(size, number)
         _raise_first_fault(table.name, header, places, line, block)
@@ -537,7 +796,7 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
-            if not _is_number_cell(cell, header):
+            if not (read_clock(cell) is not None if place in header.clocks else _is_number_cell(cell, header)):
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
                 units = "if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
                 dates = "write times as seconds" if _DATE.match(cell) else ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import pickletools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,19 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
-from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Table, Wanted, squeeze_shape, why_not_numbers
+from dynid.logs.readers.table import (
+    MOST_WORDS,
+    ArrayTable,
+    Batch,
+    Field,
+    Numbers,
+    Part,
+    Table,
+    Wanted,
+    squeeze_shape,
+    why_not_numbers,
+    why_not_table,
+)
 from dynid.messages import Message
 
 _MOST_BYTES = 64 << 20
@@ -20,11 +35,12 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """A data set, or one member of a data set of records."""
+    """A data set, one member of a data set of records, or one column of either, as pandas keeps them."""
 
     path: str
     member: str | None
     shape: tuple[int, ...]
+    column: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +60,25 @@ class Hdf5Table:
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Read slices of the wanted data sets."""
         with _open_hdf5_file(self.path) as file:
-            readers = {field.name: _slice_reader(file, self.stored[field.name], field.turned) for field in wanted}
+            stored = {field.name: self.stored[field.name] for field in wanted}
+            turned = {(self.stored[field.name].path, self.stored[field.name].member): field.turned for field in wanted}
+            readers = {
+                (one.path, one.member): _slice_reader(file, one, turned[one.path, one.member])
+                for one in stored.values()
+            }
             shapes = [squeeze_shape(self.stored[field.name].shape) for field in wanted]
             length = shapes[0][1] if wanted[0].turned else shapes[0][0]
             widest = max(int(np.prod(shape)) // max(length, 1) for shape in shapes)
             rows = max(1, min(rows, _MOST_BYTES // (8 * max(widest, 1))))
             for start in range(0, length, rows):
                 stop = min(start + rows, length)
-                yield {name: reader(start, stop) for name, reader in readers.items()}
+                parts = {place: reader(start, stop) for place, reader in readers.items()}
+                found = {name: parts[one.path, one.member] for name, one in stored.items()}
+                for name, one in stored.items():
+                    found[name] = (
+                        found[name] if one.column is None else found[name].reshape(stop - start, -1)[:, one.column]
+                    )
+                yield Part(found, stop / length)
 
 
 def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[int, int], Numbers]:
@@ -74,7 +101,7 @@ def _open_hdf5_file(path: Path) -> Iterator[Any]:
         import h5py  # type: ignore[import-untyped]
     except ImportError as error:
         raise LogError(
-            str(path), "needs_extra_package", "HDF5 files need h5py", "install it with: pip install \"dynid[hdf5]\"",
+            str(path), "needs_extra_package", "HDF5 files need h5py", "install it with: pip install h5py",
         ) from error  # fmt: skip
     try:
         with h5py.File(path, "r") as file:
@@ -97,15 +124,27 @@ def open_hdf5(path: Path) -> Hdf5Table:
     def add_field(name: str, where: StoredDataset, problem: str, words: tuple[str, ...] = ()) -> None:
         """List a field and where it is stored."""
         shape = squeeze_shape(where.shape)
-        problem = problem or ("" if 1 <= len(shape) <= 2 else f"has {len(shape)} dimensions")
+        problem = problem or why_not_table(where.shape)
         fields.append(Field(name, shape, problem=problem, words=words))
         stored[name] = where
 
+    def add_frame(group: str, columns: list[_FrameColumn]) -> None:
+        """List the columns of a frame of pandas."""
+        for one in columns:
+            name = f"{group}.{one.name}".lstrip(".")
+            if name not in stored:
+                fields.append(Field(name, (one.stored.shape[0],), one.unit, one.problem))
+                stored[name] = one.stored
+
     def add_dataset(place: str, item: Any) -> None:
         """List a data set, or each member of one of records."""
-        if not hasattr(item, "dtype") or not item.shape or place.startswith("#"):
+        if not hasattr(item, "dtype") or not item.shape or place.startswith("#") or "/_i_" in f"/{place}":
             return
         name = place.replace("/", ".")
+        frame = _columns_of_pandas(item, place)
+        if frame is not None:
+            add_frame(name.rpartition(".")[0], frame)
+            return
         outside = "lies in another file, which is not read" if item.is_virtual or item.external else ""
         for member in item.dtype.names or ():
             kind = item.dtype[member]
@@ -116,11 +155,95 @@ def open_hdf5(path: Path) -> Hdf5Table:
             )
         if not item.dtype.names:
             words = () if outside else _read_text_list(item)
+            if "MATLAB_object_decode" in item.attrs:
+                kind = _attribute_text(item, "MATLAB_class")
+                outside = f"is a MATLAB object ({kind}) in a file of version 7.3; save it with '-v7', or its arrays"
             add_field(name, StoredDataset(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
 
     with _open_hdf5_file(path) as file:
         file.visititems(add_dataset)
     return Hdf5Table(path, tuple(fields), stored)
+
+
+# Frames of pandas: blocks of columns whose names stand beside them, as arrays of text or pickled, never unpickled.
+
+
+@dataclass(frozen=True, slots=True)
+class _FrameColumn:
+    """A column or the index of a frame."""
+
+    name: str
+    stored: StoredDataset
+    unit: str | None = None
+    problem: str = ""
+
+
+def _columns_of_pandas(item: Any, place: str) -> list[_FrameColumn] | None:
+    """Columns of a data set that pandas wrote; None where it did not, nothing where others hold the names."""
+    group, name = item.parent, place.rpartition("/")[2]
+    if not (kind := _attribute_text(group, "pandas_type")):
+        return None
+    if kind == "frame" and name.endswith("_values"):
+        labels = group[f"{name.removesuffix('values')}items"]
+        texts = [x.decode("utf-8", "replace") if isinstance(x, bytes) else str(x) for x in labels[()].ravel().tolist()]
+        whole, problem = StoredDataset(place, None, item.shape), why_not_numbers(item.dtype)
+        if item.ndim != 2 or item.shape[1] != len(texts):
+            return []
+        return [_FrameColumn(text, replace(whole, column=k), None, problem) for k, text in enumerate(texts)]
+    if kind == "frame" and name == "axis1":
+        index = _attribute_text(item, "name")
+        return [_index_column(index, _attribute_text(item, "kind"), StoredDataset(place, None, item.shape))]
+    if kind == "frame_table" and name == "table":
+        found: list[_FrameColumn] = []
+        for member in item.dtype.names or ():
+            base, labels = item.dtype[member].base, _pickled_texts(item.attrs.get(f"{member}_kind", b""))
+            stored = StoredDataset(place, member, item.shape)
+            if member == "index":
+                index = _pickled_value(group.attrs.get("info", b""), "index_name")
+                found.append(_index_column(index, _attribute_text(item, "index_kind"), stored))
+            else:
+                found += [
+                    _FrameColumn(text, replace(stored, column=k), None, why_not_numbers(base))
+                    for k, text in enumerate(labels or [member])
+                ]
+        return found
+    return []
+
+
+def _index_column(name: str, kind: str, stored: StoredDataset) -> _FrameColumn:
+    """The index of a frame: the time, where it holds instants and has no name."""
+    is_time = kind.startswith(("datetime64", "timedelta64"))
+    return _FrameColumn(name or ("t" if is_time else "index"), stored, "ns" if is_time else None)
+
+
+def _attribute_text(item: Any, key: str) -> str:
+    """A text among the attributes; '' where it is none, or pickled."""
+    value = item.attrs.get(key, b"")
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value if isinstance(value, str) else ""
+    return "" if text.endswith(".") or not text.isprintable() else text
+
+
+def _pickle_steps(data: object) -> list[tuple[str, object]]:
+    """Steps of a pickle with their values, read and not carried out; those that only store are left out."""
+    try:
+        steps = list(pickletools.genops(data)) if isinstance(data, bytes) else []
+    except ValueError:
+        return []
+    return [(step.name, value) for step, value, _ in steps if "PUT" not in step.name and step.name != "MEMOIZE"]
+
+
+def _pickled_texts(data: object) -> list[str]:
+    """Texts and numbers of a pickled list, as texts."""
+    return [str(value) for step, value in _pickle_steps(data) if "UNICODE" in step or "INT" in step]
+
+
+def _pickled_value(data: object, key: str) -> str:
+    """The text that follows a key in a pickled dict; '' where there is none."""
+    steps = _pickle_steps(data)
+    for (_, value), (step, following) in pairwise(steps):
+        if value == key:
+            return str(following) if "UNICODE" in step else ""
+    return ""
 
 
 def _read_text_list(item: Any) -> tuple[str, ...]:
@@ -136,38 +259,6 @@ def _read_text_list(item: Any) -> tuple[str, ...]:
 
 
 _DEEP = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MatTable:
-    """The arrays of a MAT file of version 5, in memory, members of structs with dotted names."""
-
-    path: Path
-    arrays: Mapping[str, Numbers]
-    notes: tuple[Message, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The file."""
-        return str(self.path)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """All arrays of numbers."""
-        return tuple(
-            Field(name, squeeze_shape(array.shape), problem=why_not_numbers(array.dtype))
-            for name, array in self.arrays.items()
-        )
-
-    def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Parts of the arrays."""
-        views: dict[str, Numbers] = {}
-        for field in wanted:
-            array = self.arrays[field.name]
-            array = array.reshape(squeeze_shape(array.shape))
-            views[field.name] = array.T if field.turned else array
-        for start in range(0, len(next(iter(views.values()))), rows):
-            yield {name: view[start : start + rows] for name, view in views.items()}
 
 
 def _is_hdf5(path: Path) -> bool:
@@ -193,20 +284,159 @@ def open_mat(path: Path) -> Table:
             str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
             content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
-    arrays: dict[str, Numbers] = {}
+    found = ArrayTable(str(path), {})
+    objects = _MatlabObjects.of(content.get("__function_workspace__"))
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):
-            _collect_arrays(key, value, arrays, 0)
-    return MatTable(path, arrays)
+            _collect_arrays(key, value, found, objects, 0)
+    return found
 
 
-def _collect_arrays(name: str, value: object, arrays: dict[str, Numbers], depth: int) -> None:
-    """Collect arrays of numbers, descending into structs of one element."""
+def _collect_arrays(name: str, value: object, found: ArrayTable, objects: _MatlabObjects, depth: int) -> None:
+    """Collect arrays of numbers and lists of texts, descending into structs and cells."""
     if not isinstance(value, np.ndarray) or depth > _DEEP:
         return
-    if value.dtype.names:
-        if value.size == 1:
-            for member in value.dtype.names:
-                _collect_arrays(f"{name}.{member}", value.reshape(-1)[0][member], arrays, depth + 1)
+    if value.dtype.names == _OPAQUE:
+        _collect_timetable(name, value.reshape(-1)[0], found, objects)
+    elif value.dtype.names:
+        _collect_structs(name, value.reshape(-1), found, objects, depth + 1)
+    elif value.dtype == object and 0 < value.size <= MOST_WORDS:
+        texts = [_matlab_text(cell) for cell in value.reshape(-1)]
+        if all(texts):
+            found.arrays[name], found.words[name] = np.array(texts), tuple(texts)
+            return
+        for k, cell in enumerate(value.reshape(-1), start=1):
+            _collect_arrays(f"{name}{{{k}}}", cell, found, objects, depth + 1)
     elif value.dtype.kind in "fiub" and value.ndim == 2:
-        arrays[name] = value
+        found.arrays[name] = value
+
+
+def _collect_structs(name: str, records: Numbers, found: ArrayTable, objects: _MatlabObjects, depth: int) -> None:
+    """Collect the members of a struct, or of an array of them: one row for each, or each under its label or number."""
+    members = records.dtype.names or ()
+    for member in members:
+        values = [np.asarray(record[member]) for record in records]
+        sizes = {value.size for value in values}
+        if len(records) == 1:
+            _collect_arrays(f"{name}.{member}", values[0], found, objects, depth)
+        elif len(sizes) == 1 and 0 < min(sizes) < len(records) and all(value.dtype.kind in "fiub" for value in values):
+            found.arrays[f"{name}.{member}"] = np.stack([value.reshape(-1) for value in values])
+        else:
+            for k, (record, value) in enumerate(zip(records, values, strict=True), start=1):
+                label = _matlab_text(record["label"]) if "label" in members else ""
+                where = f"{name}.{label}" if label and member == "values" else f"{name}({k}).{member}"
+                _collect_arrays(where, value, found, objects, depth)
+
+
+def _matlab_text(value: object) -> str:
+    """The text of a row of characters, '' where it is none."""
+    array = np.asarray(value)
+    return str(array.reshape(-1)[0]).strip() if array.dtype.kind == "U" and array.size == 1 else ""
+
+
+# Timetables and tables of MATLAB: objects, whose properties lie in a part of the file that MATLAB does not document.
+# It is a cell array: names, classes and objects as bytes in the first cell, values of properties in those after it.
+
+
+_OPAQUE = ("s0", "s1", "s2", "arr")
+_REFERENCE = 0xDD000000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _MatlabObjects:
+    """The objects of a file: `cells` hold the values of properties; `places` name those of every object's."""
+
+    cells: tuple[Any, ...] = ()
+    places: tuple[Mapping[str, int], ...] = ()
+
+    @staticmethod
+    def of(workspace: object) -> _MatlabObjects:
+        """Read them; none where there are none, or in another form than is known."""
+        from scipy.io import loadmat
+
+        if not isinstance(workspace, np.ndarray):
+            return _MatlabObjects()
+        raw = workspace.tobytes()
+        try:
+            inside = io.BytesIO(b"MATLAB 5.0 MAT-file".ljust(124) + raw[:4] + raw[8:])
+            inner = loadmat(inside)  # type: ignore[arg-type]
+            cells = tuple(inner["__function_workspace__"]["MCOS"][0, 0]["arr"][0].reshape(-1))
+            return _MatlabObjects(cells, _places_of_properties(cells[0].tobytes()))
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError):
+            return _MatlabObjects()
+
+    def properties(self, reference: Numbers) -> dict[str, Any]:
+        """Properties of the object that some integers refer to; none where it is not there."""
+        words = np.asarray(reference).reshape(-1)
+        if words.dtype != np.uint32 or len(words) < 6 or words[0] != _REFERENCE or not 0 < words[-2] < len(self.places):
+            return {}
+        return {name: self.cells[k] for name, k in self.places[words[-2]].items() if k < len(self.cells)}
+
+
+def _places_of_properties(data: bytes) -> tuple[Mapping[str, int], ...]:
+    """For every object the cells of its properties by name; objects count from 1."""
+    count, offsets = int.from_bytes(data[4:8], "little"), np.frombuffer(data[8:40], "<u4").tolist()
+    names = [name.decode("utf-8", "replace") for name in data[40 : offsets[0]].split(b"\0")[:count]]
+    saved, objects, plain = (np.frombuffer(data[offsets[k] : offsets[k + 1]], "<u4").tolist() for k in (1, 2, 3))
+
+    def lists(words: list[int]) -> list[dict[str, int]]:
+        found, at = list[dict[str, int]](), 0
+        while at < len(words):
+            triples = [words[at + 1 + 3 * k : at + 4 + 3 * k] for k in range(words[at])]
+            found.append({names[name - 1]: value + 2 for name, kind, value in triples if kind == 1})
+            at += 1 + 3 * words[at]
+            at += at % 2  # in steps of 8 bytes
+        return found
+
+    by_save, by_name = lists(saved), lists(plain)
+    of_objects = [objects[k : k + 6] for k in range(0, len(objects), 6)]
+    return tuple(by_save[one[3]] if one[3] else by_name[one[4]] for one in of_objects)
+
+
+def _collect_timetable(name: str, value: Any, found: ArrayTable, objects: _MatlabObjects) -> None:
+    """Collect the variables of a timetable or a table, with their units and the times of the rows."""
+    name = name if name != "None" else value["s0"].decode("utf-8", "replace")
+    kind = value["s2"].decode("utf-8", "replace")
+    content = objects.properties(value["arr"])
+    if "any" in content and getattr(content["any"].dtype, "names", None):
+        record = content["any"].reshape(-1)[0]
+        content = {member: record[member] for member in content["any"].dtype.names}
+    names = [
+        _matlab_text(cell) for cell in np.asarray(content.get("varNames", content.get("varnames", ()))).reshape(-1)
+    ]
+    values = list(np.asarray(content.get("data", ()), dtype=object).reshape(-1))
+    if not names or len(names) != len(values):
+        found.arrays[name] = np.zeros(0)
+        found.problems[name] = f"is a MATLAB object ({kind}), which is not read; save its arrays in a struct"
+        return
+    units = [_matlab_text(cell) for cell in np.asarray(content.get("varUnits", ())).reshape(-1)] or [""] * len(names)
+    for variable, array, unit in zip(names, values, units, strict=True):
+        _collect_arrays(f"{name}.{variable}", array, found, objects, 1)
+        if unit:
+            found.units[f"{name}.{variable}"] = unit
+    times = _row_times(content.get("rowTimes"), len(values[0]), objects)
+    if times is not None:
+        place = f"{name}.{_matlab_text(np.asarray(content['dimNames']).reshape(-1)[0]) or 'Time'}"
+        found.arrays[place], found.units[place] = times, "ms"
+
+
+def _row_times(value: Any, count: int, objects: _MatlabObjects) -> Numbers | None:
+    """Times of rows in ms, those of dates since 1970; None where there are none."""
+    if value is None:
+        return None
+    if getattr(value.dtype, "names", None):  # regular times: where they begin, and the step
+        record = value.reshape(-1)[0]
+        origin, step = (_milliseconds(record[key], objects) for key in ("origin", "stepSize"))
+        if step is None and "sampleRate" in value.dtype.names:
+            step = 1000.0 / np.asarray(record["sampleRate"], dtype=np.float64).reshape(-1)
+        return None if origin is None or step is None else origin[0] + step[0] * np.arange(count)
+    return _milliseconds(value, objects)
+
+
+def _milliseconds(value: Any, objects: _MatlabObjects) -> Numbers | None:
+    """Those of a duration or a date."""
+    content = objects.properties(value)
+    for key in ("millis", "data"):
+        if key in content:
+            return np.asarray(np.real(content[key]), dtype=np.float64).reshape(-1)
+    return None

@@ -14,7 +14,17 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
-from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Wanted, squeeze_shape, why_not_numbers
+from dynid.logs.readers.table import (
+    MOST_WORDS,
+    Batch,
+    Field,
+    Numbers,
+    Part,
+    Wanted,
+    squeeze_shape,
+    why_not_numbers,
+    why_not_table,
+)
 from dynid.messages import Message
 
 # Rows read at once, whatever is asked for: a small compressed file can claim any shape.
@@ -53,7 +63,7 @@ class NpzTable:
         return tuple(
             Field(
                 name, squeeze_shape(member.shape),
-                problem=why_not_numbers(member.dtype) or _describe_dimensions(member.shape),
+                problem=why_not_numbers(member.dtype) or why_not_table(member.shape),
                 words=self.words.get(name, ()),
             )
             for name, member in self.members.items()
@@ -71,11 +81,7 @@ class NpzTable:
             }  # fmt: skip
             for start in range(0, length, rows):
                 count = min(rows, length - start)
-                yield {name: reader(count) for name, reader in readers.items()}
-
-
-def _describe_dimensions(shape: tuple[int, ...]) -> str:
-    return "" if 1 <= len(squeeze_shape(shape)) <= 2 else f"has {len(shape)} dimensions"
+                yield Part({name: reader(count) for name, reader in readers.items()}, (start + count) / length)
 
 
 def _member_width(member: ArchiveMember, turned: bool) -> int:

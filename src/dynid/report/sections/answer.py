@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dynid.estimation.diagnostics.hypotheses import Diagnosis
 from dynid.estimation.identification import Identification, Origin
+from dynid.estimation.inference.between_logs import Agreement
 from dynid.report.elements import (
     COLOURS,
     Cell,
@@ -80,6 +82,61 @@ def _motion_table(result: Identification) -> Table:
         rows.append([Cell(e.joint), number_cell(e.standing, percent_text(e.standing)), *cells])
     title = "Validation error (RMSE, N m or N) in motion and at rest, beside the mean and gravity with Coulomb friction"
     return Table(title, head, rows, 1)
+
+
+# What else the recordings could be, and whether they agree.
+
+
+KINDS = {
+    "payload": "payload at the last link", "friction": "friction", "offsets": "torque offsets",
+    "gravity": "tilt of the mount", "parameters": "other parameters",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisSection:
+    """Other readings of the logs that were tried, with the option that applies each; how logs differ."""
+
+    name: str = "diagnosis"
+    title: str = "Mistakes that were looked for"
+
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
+        """Tables of alternatives and of logs; None where nothing was tried and nothing compared."""
+        result = subject.result
+        diagnosis, agreement = result.diagnosis, result.agreement
+        if diagnosis is None and agreement is None:
+            return None
+        return {
+            "alternatives": None if diagnosis is None else _alternatives_table(diagnosis),
+            "tried": 0 if diagnosis is None else diagnosis.tried,
+            "best": None if diagnosis is None else diagnosis.best,
+            "p": None if agreement is None else number_text(agreement.p, 2),
+            "differences": None if agreement is None else _differences_table(result, agreement),
+        }
+
+
+def _alternatives_table(diagnosis: Diagnosis) -> Table:
+    rows = [[Cell("as recorded"), Cell(""), number_cell(diagnosis.error, percent_text(diagnosis.error)), Cell("1.00")]]
+    for x in diagnosis.alternatives:
+        ratio = x.error / max(diagnosis.error, 1e-300)
+        options = " ".join(option.render("command line") for option in x.options)
+        rows.append([
+            Cell(x.what.what, mark="bad" if x.is_named else ""), Cell(options, mark="mono"),
+            number_cell(x.error, percent_text(x.error)), number_cell(ratio, f"{ratio:.2f}"),
+        ])  # fmt: skip
+    return Table("Alternatives", ("if", "then", "error", "ratio"), rows, 2)
+
+
+def _differences_table(result: Identification, agreement: Agreement) -> Table | None:
+    rows = []
+    for x in agreement.differences:
+        gravity = ", ".join(f"{value:.2f}" for value in x.gravity)
+        what = KINDS[x.kind] + (f" (gravity {gravity} m/s^2)" if x.gravity else "")
+        rows.append([
+            Cell(short_log_name(result.findings[x.log][0])), Cell(what), Cell(", ".join(x.parameters[:5])),
+            number_cell(x.gain, percent_text(x.gain)),
+        ])  # fmt: skip
+    return Table("Logs that differ", ("log", "in", "clearest in", "share of residual"), rows, 3) if rows else None
 
 
 # Everything that was warned about.

@@ -250,7 +250,7 @@ def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...
     try:
         import mujoco
     except ImportError:
-        return Message("needs_extra_package", "MuJoCo is not installed", "pip install 'dynid[mujoco]'")
+        return Message("needs_extra_package", "MuJoCo is not installed", "pip install mujoco")
     from xml.etree.ElementTree import tostring
 
     mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from dynid.errors import RobotFileError
@@ -93,19 +93,19 @@ def expand_xacro(
     """
     folders = [[str(x.absolute()) for x in some] for some in (packages, prefixes, own)]
     request = [XACRO_SECONDS, XACRO_MEMORY, XACRO_TEXT, *folders, str(path.absolute()), dict(mappings)]
-    with tempfile.TemporaryDirectory() as folder:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-B", "-c", _XACRO_CHILD], cwd=folder, start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+    command = [sys.executable, "-P", "-B", "-c", _XACRO_CHILD]
+    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(command, cwd=folder, start_new_session=True, **streams) as child,
+    ):
+        out: bytes = b""
         try:
-            out, _ = child.communicate(json.dumps(request).encode(), timeout=XACRO_SECONDS + 5)
-        except subprocess.TimeoutExpired:
-            out = b""
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)  # with what it may have started
-            child.wait()
+            out = child.communicate(json.dumps(request).encode(), timeout=XACRO_SECONDS + 5)[0]
+        except BaseException as error:
+            os.killpg(child.pid, signal.SIGKILL)  # with what it may have started
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
     if child.returncode == 0:
         return out.decode("utf-8")
     if child.returncode == 4:
