@@ -69,7 +69,7 @@ _OF_ROBOT = ("lock", "gravity", "snap", "package_path")
 _WITH_OPTIONS = ("identify", "payload", "gains")
 """Commands that take [options]."""
 
-_TYPED = ("json", "xacro")
+_TYPED = ("json", "xacro", "xacro_arg")
 """Options that are always typed: xacro evaluates expressions, which no file that is found may ask for."""
 
 _OUTPUTS = ("out", "report", "urdf", "physical")
@@ -416,9 +416,10 @@ def _identify_options() -> dict[str, tuple[str, Any]]:
 
     from dynid.cli.app import app
     from dynid.cli.commands.identify import identify
+    from dynid.cli.options import with_urdf_options
 
     group: Any = typer.main.get_command(app)
-    hints = get_type_hints(identify)
+    hints = get_type_hints(with_urdf_options(identify))
     return {
         p.opts[0][2:].replace("-", "_"): (p.name, hints[p.name])
         for p in group.commands["identify"].params
