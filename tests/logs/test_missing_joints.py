@@ -277,3 +277,24 @@ def payload_of(robot: Robot) -> np.ndarray:
     for symbol, x in zip(("YY", "ZZ", "MX", "M"), (0.06, 0.06, 0.3, 1.5), strict=True):
         change[robot.parameter_names.index(f"{symbol}:l2")] = x
     return change
+
+
+def test_files_that_are_joined_and_headers(file: Path, arm: Robot, tmp_path: Path) -> None:
+    """Positions of a finger that stands in one file, torques of the arm in another; a header that counts the arm."""
+    free, log = load_robot(file), recording(arm, 4.0)
+    assert log.tau is not None
+    q = np.column_stack([log.t, log.q, np.full(len(log.t), 0.0125)])
+    names = [f"position.{name}" for name in (*arm.joint_names, "finger_left")]
+    np.savetxt(tmp_path / "q.csv", q, delimiter=",", header=",".join(["t", *names]), comments="")
+    tau = [f"effort.{name}" for name in arm.joint_names]
+    table = np.column_stack([log.t, log.tau])
+    np.savetxt(tmp_path / "tau.csv", table, delimiter=",", header=",".join(["t", *tau]), comments="")
+    both = read_log([tmp_path / "q.csv", tmp_path / "tau.csv"], free)
+    assert both.locks == {"finger_left": pytest.approx(0.0125), "finger_right": 0.0}
+    assert both.tau is not None
+    assert_allclose(both.tau, log.tau[: len(both.t)], atol=1e-9)
+    np.savetxt(tmp_path / "plain.csv", np.column_stack([log.t, log.q, log.tau]), delimiter=",")
+    plain = read_log(tmp_path / "plain.csv", free, header="t,q*3,tau*3")
+    assert plain.locks == FINGERS
+    frame = read_log({"t": log.t, "q": log.q, "tau": log.tau}, free)
+    assert frame.locks == FINGERS
