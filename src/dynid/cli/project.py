@@ -416,10 +416,10 @@ def _identify_options() -> dict[str, tuple[str, Any]]:
     import typer.main
 
     from dynid.cli.app import app
+    from dynid.cli.commands.identify import identify
 
     group: Any = typer.main.get_command(app)
-    functions = [command.callback for command in app.registered_commands if command.callback]
-    hints = get_type_hints(next(function for function in functions if function.__name__ == "identify"))
+    hints = get_type_hints(identify)
     return {
         p.opts[0][2:].replace("-", "_"): (p.name, hints[p.name])
         for p in group.commands["identify"].params

@@ -71,7 +71,10 @@ def parse_header(log: str, header: object, robot: Robot) -> tuple[str, ...]:
         names += [""] * count if name == "_" else numbered
     twice = [name for k, name in enumerate(names) if name and name in names[:k]]
     if twice:
-        raise LogError(log, "column_name_twice", "{option} names '{name}' twice", option=option, name=twice[0])
+        raise LogError(
+            log, "column_name_twice", "{option} names '{name}' twice", "write _ for columns to be skipped",
+            option=option, name=twice[0],
+        )  # fmt: skip
     return tuple(names)
 
 

@@ -351,7 +351,12 @@ def _levels(x: Array) -> tuple[int, float]:
     x = x[:: max(1, len(x) // 8192)]
     if room == 0.0:
         return 0, 0.0
-    steps = np.diff(np.sort(np.round((x - x.min()) / room, 6)))
+    scaled = (x - x.min()) / room
+    met = np.zeros(1 << 16, dtype=np.bool_)  # a level each, or several: there are this many at least
+    met[np.rint(1e6 * scaled).astype(np.int64) & (len(met) - 1)] = True
+    if np.count_nonzero(met) > 0.5 * len(x):
+        return 0, 0.0
+    steps = np.diff(np.sort(np.round(scaled, 6)))
     count = 1 + int(np.count_nonzero(steps))
     if count > 0.5 * len(x):
         return 0, 0.0
@@ -653,7 +658,8 @@ class ChannelWatch:
         self, name: str, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array
     ) -> _Run:
         """The same for one joint; return the run that is open."""
-        N, column, run, first, least = len(x), x[:, j], self._open_run(name, j), 0, float(self.least[name][j])
+        N, column, run = len(x), np.ascontiguousarray(x[:, j]), self._open_run(name, j)
+        first, least = 0, float(self.least[name][j])
         if run is not None and column[0] == run.value:
             others = np.flatnonzero(column != run.value)
             first = int(others[0]) if len(others) else N

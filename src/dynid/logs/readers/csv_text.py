@@ -287,7 +287,7 @@ def _columns_of_header(
     if not numbers:
         raise LogError(
             log, "missing_header", "the first line is all numbers: the columns have no names", "name them with "
-            "{header}, or number them with {columns}", header=Wording("header='t,q*6,tau*6'", "--header t,q*6,tau*6"),
+            "{header}, or number them with {columns}", header=Wording("header='t,q*6,tau*6'", "--header 't,q*6,tau*6'"),
             columns=Wording("columns={'t': 1, 'q': '2:7', ...}", "--column t=1 --column q=2:7 ..."),
         )  # fmt: skip
     delimiter = next((mark for mark in _MARKS if _is_data(first, mark, len(split_line(first, mark)))), delimiter)
@@ -338,8 +338,8 @@ def _columns_as_named(
     if count:
         raise header_count_error(log, len(names), count, seen)
     raise LogError(
-        log, "no_samples", "no line has {names} cells with numbers where {header} names columns", names=len(names),
-        header=Option("header"),
+        log, "no_samples", "no line has {names} cells with numbers where {header} names columns", "name all columns, "
+        "with _ for those to be skipped", names=len(names), header=Option("header"),
     )  # fmt: skip
 
 
@@ -802,7 +802,8 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
         if len(cells) != count:
             raise LogError(
                 log, "cell_count_mismatch", "line {line} has {cells} cells, the header has {columns} columns",
-                _guess_cell_mistake(len(cells), count, header.delimiter), line=number, cells=len(cells), columns=count,
+                _guess_cell_mistake(len(cells), count, header.delimiter) or _OTHER_ROWS, line=number, cells=len(cells),
+                columns=count, rows=Option("rows"),
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
@@ -813,8 +814,12 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
                 told = units if number == header.lines + 1 and not any(map(is_number, filter(None, cells))) else ""
                 raise LogError(
                     log, "values_not_numeric", "line {line}, column '{column}': {cell!r} is not a number",
-                    dates or told, line=number, column=header.columns[place], cell=shown,
+                    dates or told or _OTHER_ROWS, line=number, column=header.columns[place], cell=shown,
+                    rows=Option("rows"),
                 )  # fmt: skip
+
+
+_OTHER_ROWS = "mend it, or take other rows with {rows}"
 
 
 def _guess_cell_mistake(cells: int, count: int, delimiter: str) -> str:
