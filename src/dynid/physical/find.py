@@ -12,6 +12,7 @@ from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
+from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.messages import Message, Option, messages_in
 from dynid.physical.attribution import Binding, find_active_bounds, find_data_shares
 from dynid.physical.cone import smallest_relative_eigenvalue
@@ -149,8 +150,9 @@ def _probability_of_step(result: Identification, fitted: Array) -> float:
     step = fitted - result.values
     if not step.any():
         return 1.0
-    size = np.sqrt(np.maximum(np.diag(result.covariance), 1e-300))
-    C = result.covariance / np.outer(size, size)
+    covariance = covariance_within_logs(result.covariance, result.systematic, result.log_growth)
+    size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    C = covariance / np.outer(size, size)
     values, V = np.linalg.eigh(0.5 * (C + C.T))
     keep = values > 1e-10 * values[-1]
     along = (V.T @ (step / size))[keep]
