@@ -47,7 +47,7 @@ def arm() -> Robot:
 
 
 @numba.njit  # type: ignore[untyped-decorator]
-def _next_velocity(M: Array, push: Array, dry: Array) -> Array:
+def next_velocity(M: Array, push: Array, dry: Array) -> Array:
     """Solve M v = push - step f, f in dry * sign(v), by projected Gauss-Seidel."""
     inverse = np.linalg.inv(M)
     free, f = inverse @ push, np.zeros(len(push))
@@ -101,6 +101,6 @@ def recorded(noise: float, seed: int, seconds: float = 12.0, loop: Loop = Loop()
         M = np.triu(pin.crba(model, data, q))
         M = M + np.triu(M, 1).T + np.diag(rotors)
         push = M @ v + STEP * (tau - pin.nonLinearEffects(model, data, q, v) - viscous * v)
-        v = _next_velocity(M, push, dry)
+        v = next_velocity(M, push, dry)
         q = q + STEP * v
     return dynid.Log(t[::2], np.array(positions), tau=np.array(torques))

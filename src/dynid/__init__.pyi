@@ -52,9 +52,9 @@ from .messages import Message as Message
 from .payload.gains import Gains as Gains
 from .payload.identify_gains import identify_gains as identify_gains
 from .payload.identify_payload import identify_payload as identify_payload
+from .payload.identify_payload import payload_between as payload_between
 from .payload.payload import Payload as Payload
 from .payload.payload import payload_parameters as payload_parameters
-from .payload.payload_between import payload_between as payload_between
 from .physical.attribution import Binding as Binding
 from .physical.check import Check as Check
 from .physical.check import Fault as Fault

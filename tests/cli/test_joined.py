@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import dynid as library
 from command_line import CommandLine
 from dynid import Log
+from dynid.cli import log_options
 from fourier import fourier_motion
 from loads import log_along, robot_with_friction
 from log_writers import csv_text, joint_state, type_store, write_bag
@@ -59,6 +60,22 @@ def test_two_files_give_the_figures_of_one(
     assert [file.name for file in result.origin.inputs] == ["q.csv", "tau.csv"]
     dynid.fails("identify", "gautier3", "q.csv+tau.csv", "--json", "tau.csv")
     assert (recording[1] / "tau.csv").read_text().startswith("t,tau1")
+
+
+def test_a_project_file_names_recordings_in_several_files(
+    dynid: CommandLine, recording: tuple[Log, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, folder = recording
+    write_part(folder / "t+au.csv", log, "tau", later=2.0)
+    (folder / "dynid.toml").write_text(
+        'robot = "gautier3"\nlogs = ["q.csv@1:9+t+au.csv@-2"]\noptions.friction = "viscous,coulomb,offset"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    dynid("identify", "--project", folder / "dynid.toml", "--json", tmp_path / "x.json", code=None)
+    found = json.loads((tmp_path / "x.json").read_text())
+    reader = log_options.LogReader.of(ROBOT, (), (), None, None, None)
+    same = reader.read_log(f"{folder / 'q.csv'}@1:9+{folder / 'tau.csv'}")
+    assert_allclose(found["values"], library.identify(ROBOT, same, friction=PLAIN).values, rtol=1e-6)
 
 
 def test_a_bag_of_two_topics_gives_the_figures_of_the_file(recording: tuple[Log, Path], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from command_line import CommandLine, write_motion, write_simulated
 from commands_page import commands
@@ -107,6 +107,42 @@ known = { M3 = 1.5 }
         k: v for k, v in given.items() if k != "messages"
     }
     assert np.mean(given["validation"]["nrmse"]) < 0.05
+
+
+def test_a_table_without_a_header_by_names_or_by_numbers(dynid: CommandLine, folder: Path) -> None:
+    table = np.loadtxt(folder / "raw.csv", delimiter=",", skiprows=1)
+    np.savetxt(folder / "bare.csv", table, delimiter=",")
+    start = 'robot = "gautier3"\nlogs = "bare.csv"\nunits = { t = "ms", q = "deg", tau = "Nmm" }\n'
+    wired = 'sign = ["tau.3", "q.1"]\nzero = { "2" = 1.5707963267948966 }\norder = { tau = ["2", "1", "3"] }\n'
+    words = shlex.split("--units t=ms,q=deg,tau=Nmm --sign tau.3 --sign q.1 --zero 2=90deg --order tau=2,1,3")
+    typed = ("identify", "gautier3", "bare.csv", "--header", "t,q*3,tau*3", "--rows", "101:900", *words, *PLAIN)
+    wanted = run(dynid, *typed)["values"]
+    for header, rows in (
+        ('header = "t,q*3,tau*3"', 'rows = "101:900"'),
+        ('header = ["t", "q*3", "tau*3"]', "rows = [101, 900]"),
+        ('column = { t = "1", q = "2:4", tau = "5:7" }', 'logs = "bare.csv@#101:900"'),
+    ):
+        lines = start if rows.startswith("rows") else start.replace('logs = "bare.csv"\n', "")
+        (folder / "dynid.toml").write_text(f"{lines}{wired}{header}\n{rows}\n")
+        assert_allclose(run(dynid, "identify", *PLAIN)["values"], wanted, rtol=1e-12)
+
+
+def test_a_list_in_the_list_of_logs_is_one_recording(dynid: CommandLine, folder: Path) -> None:
+    table = np.loadtxt(folder / "run.csv", delimiter=",", skiprows=1)
+    names = (folder / "run.csv").read_text().partition("\n")[0].split(",")
+    for file, letter in (("q.csv", "q"), ("tau.csv", "tau")):
+        kept = [k for k, name in enumerate(names) if name == "t" or name.rstrip("123") == letter]
+        named = ",".join(names[k] for k in kept)
+        np.savetxt(folder / file, table[:, kept], delimiter=",", header=named, comments="")
+    wanted = run(dynid, "identify", "gautier3", "q.csv+tau.csv", *PLAIN)["values"]
+    inside = folder / "inside"
+    inside.mkdir()
+    for logs in ('[["q.csv", "tau.csv"]]', '["q.csv+tau.csv"]'):
+        (folder / "dynid.toml").write_text(f'robot = "gautier3"\nlogs = {logs}\n')
+        assert_allclose(run(dynid, "identify", *PLAIN)["values"], wanted, rtol=1e-12)
+        dynid.monkeypatch.chdir(inside)
+        assert_allclose(run(dynid, "identify", "--project", "../dynid.toml", *PLAIN)["values"], wanted, rtol=1e-12)
+        dynid.monkeypatch.chdir(folder)
 
 
 def test_what_is_typed_wins_and_the_rest_stays(dynid: CommandLine, folder: Path) -> None:

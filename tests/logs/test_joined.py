@@ -280,6 +280,19 @@ def test_never_meeting_times_name_the_shift_that_helps(tmp_path: Path) -> None:
     assert_allclose(torque(read_log([a, FilePart(b, shift=-EPOCH / 1e9)], ROBOT)), torque(log), atol=1e-3)
 
 
+def test_ranges_that_do_not_overlap_and_clocks_that_do_not_meet_have_remedies_of_their_own(tmp_path: Path) -> None:
+    t = np.arange(0.0, 3.0, 0.004)
+    a, b = write(tmp_path / "a.csv", columns(t, "q")), write(tmp_path / "b.csv", columns(t, "tau"))
+    c = write(tmp_path / "c.csv", columns(t + 90.0, "tau"))
+    remedies = []
+    for word in (f"{a}@:1+{b}@2:", f"{a}@:1+{c}", f"{a}+{c}"):
+        with pytest.raises(LogError) as refused:
+            reader().read_log(word)
+        assert refused.value.code == "times_never_meet"
+        remedies.append(refused.value.remedy)
+    assert remedies[0] != remedies[1] == remedies[2]
+
+
 def reader(**options: Any) -> log_options.LogReader:
     more = {key: options[key] for key in ("header", "rows") if key in options}
     return log_options.LogReader.of(ROBOT, options.get("column", ()), (), None, None, options.get("topic"), **more)

@@ -292,6 +292,23 @@ def numpy_savetxt(path: Path, x: Samples) -> None:
     np.savetxt(path, by_type(x.t, x.q, v_of(x), tau_of(x)), fmt="%.17g")
 
 
+@layout("gautier3", "run.npy", "--header", "t,q*3,v*3,tau*3")
+def numpy_save(path: Path, x: Samples) -> None:
+    np.save(path, by_type(x.t, x.q, v_of(x), tau_of(x)))
+
+
+@layout("gautier3", "run.csv", "--header", "t,q*3,v*3,tau*3")
+def delimiters_at_the_end(path: Path, x: Samples) -> None:
+    """A loop in C++ that writes a comma after every number."""
+    text(path, *(f"{row}," for row in cells(by_type(x.t, x.q, v_of(x), tau_of(x)))))
+
+
+@layout("gautier3", "run.csv")
+def delimiters_at_the_end_of_rows_alone(path: Path, x: Samples) -> None:
+    names = head(("q{}", 3), ("v{}", 3), ("tau{}", 3))
+    text(path, ";".join(["t", *names]), *(f"{row};" for row in cells(by_type(x.t, x.q, v_of(x), tau_of(x)), ";")))
+
+
 @layout(
     "gautier3", "run.csv", "--column", "t=1", "--column", "q=2,5,8", "--column", "v=3,6,9", "--column", "tau=4,7,10"
 )

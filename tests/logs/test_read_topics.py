@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dynid.errors import LogError
 from dynid.logs.log import Log, Samples
-from dynid.logs.read import read_log
+from dynid.logs.read import FileSource, read_log
 from dynid.robot.transform import Array
 from log_makers import arm, fourier
 from log_writers import Message, csv_text, forget_definitions, header, joint_state, type_store, write_bag
@@ -199,6 +199,8 @@ def test_topics_of_several_rates_are_joined(tmp_path: Path) -> None:
         assert_allclose(log.q, q, atol=1e-8)
         assert np.abs(log.tau - 3.0 * q - 0.5 * a).max() < 0.01
         assert any(note.code == "times_of_recording" for note in log.notes)
+        assert isinstance(log.source, FileSource)
+        assert log.source.given["topic"] == "/joint_states+/drive"
 
 
 def test_fields_of_the_same_name_are_called_by_their_topics(tmp_path: Path) -> None:

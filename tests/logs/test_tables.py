@@ -23,12 +23,13 @@ from dynid.logs.readers.csv_text import HEAD
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from loads import LOAD, robot_with_friction, two_logs
-from log_writers import as_columns, random_samples
+from log_writers import as_columns, bag_messages, random_samples, write_bag
 
 ROBOT = dynid.load_robot("gautier3")
 X = random_samples(3, rows=300)
 HEADER = "t,q*3,v*3,a*3,tau*3"
 MADE = "t,q1,q2,q3,tau1,tau2,tau3"
+EPOCH = 1_714_560_000_000_000_000
 PLAIN = ("viscous", "coulomb", "offset")
 
 
@@ -286,7 +287,7 @@ def shares(log: Log) -> tuple[Array, Array]:
     return np.array(told), np.cumsum(rows) / sum(rows)
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet", "log.npz", "log.h5", "frame"])
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet", "log.npz", "log.h5", "bag", "frame"])
 def test_progress_is_the_share_of_the_bytes(name: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     t: Array = np.arange(60_000) / 1e3
@@ -305,6 +306,9 @@ def test_progress_is_the_share_of_the_bytes(name: str, tmp_path: Path) -> None:
 
         with h5py.File(path, "w") as file:
             file["t"], file["q"] = t, q
+    elif name == "bag":
+        x = Samples(t[:3000], q[:3000], q[:3000], None, q[:3000])
+        write_bag(path, bag_messages(x, [f"joint{j}" for j in ROBOT.joint_names], EPOCH))
     log = read_log({"t": t, "q": q} if name == "frame" else path, ROBOT)
     told, rows = shares(log)
     assert (np.diff(told) >= 0.0).all()

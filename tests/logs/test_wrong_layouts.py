@@ -60,6 +60,24 @@ def numbers_for_names(path: Path) -> None:
     named(path, "t,7,6,5,4,3,tau1,tau2,tau3")
 
 
+def names_that_change(path: Path) -> None:
+    """rostopic echo -p of two publishers whose messages name the joints in other orders."""
+    names = ["%time", *(f"field.{word}{k}" for word in ("name", "position", "effort") for k in range(6))]
+    joints = list(dynid.load_robot("ur10").joint_names)
+    lines = []
+    for k, t in enumerate(T):
+        order = joints if k % 2 else joints[::-1]
+        lines.append(",".join([str(int(1e9 * t) + 10**18), *order, *["0.5"] * 12]))
+    path.write_text("\n".join([",".join(names), *lines]) + "\n")
+
+
+def test_names_of_joints_that_change_are_refused(tmp_path: Path) -> None:
+    names_that_change(tmp_path / "log.csv")
+    with pytest.raises(dynid.DynidError) as caught:
+        dynid.read_log(tmp_path / "log.csv", dynid.load_robot("ur10"))
+    assert caught.value.message.code == "joint_names_vary"
+
+
 def workbook(path: Path) -> None:
     path.write_bytes(b"PK\x03\x04" + bytes(100))
 
@@ -84,6 +102,8 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, tuple[str, ...], str]] = {
     "a header without a count": (plain, "log.csv", ("--header", "t,q*,_*2,tau*3"), "header_malformed"),
     "a header with a count of zero": (plain, "log.csv", ("--header", "t,q*3,_*0,tau*3"), "header_malformed"),
     "a header with the count in front": (plain, "log.csv", ("--header", "t,3*q,_*2,tau*3"), "header_malformed"),
+    "a header of fewer joints": (plain, "log.csv", ("--header", "t,q*2,_*3,tau*3"), "channel_missing_for_joints"),
+    "a range that is none": (named, "log.csv@#a:b", (), "file_not_found"),
     "an empty header": (plain, "log.csv", ("--header", ""), "header_malformed"),
     "a header without time": (plain, "log.csv", ("--header", "_,q*3,_*2,tau*3"), "missing_time"),
     "a header without positions": (plain, "log.csv", ("--header", "t,_*5,tau*3"), "missing_positions"),

@@ -205,7 +205,7 @@ class LogReader:
                 tail = unknown.rpartition("@")[2]
                 raise LogError(
                     unknown, "file_not_found", "there is no such file, and '{tail}' is no range",
-                    "write FILE@2.5:20 or FILE@:65%", tail=tail,
+                    "write FILE@2.5:20, FILE@:65% or FILE@#200:4000", tail=tail,
                 )  # fmt: skip
             self.opened[name, rows] = read_log(
                 parts if joined else name, self.robot, columns=self.columns or None, units=self.units or None,

@@ -12,12 +12,12 @@ import re
 import shlex
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -26,6 +26,7 @@ from dynid.messages import ANYTHING, Message, Option
 
 if TYPE_CHECKING:
     from dynid.logs.log import Log
+    from dynid.robot.robot import Robot
 
 FILE = "dynid.toml"
 NONE = "none"
@@ -603,10 +604,8 @@ class Sketch:
         return "\n".join(lines)
 
 
-def sketch_project(robot: str | None, logs: Sequence[str], folder: Path) -> Sketch:
-    """Look at a robot and its logs, or at what is in a folder where they are not given."""
-    from dynid.robot.load import load_robot
-
+def sketch_project(robot: str | None, logs: Sequence[str], folder: Path, load: Callable[..., Robot]) -> Sketch:
+    """Look at a robot and its logs, or at what is in a folder where they are not given; load: as `load_robot`."""
     if robot is not None and _looks_like_log(robot):
         logs, robot = [robot, *logs], None
     robots = _find_robot_files(folder) if robot is None else [robot]
@@ -623,11 +622,11 @@ def sketch_project(robot: str | None, logs: Sequence[str], folder: Path) -> Sket
     failed: list[DynidError] = []
     for name in robots:
         try:
-            joints = load_robot(name).joint_names
+            joints = load(name).joint_names
         except DynidError as error:
             failed.append(error)
             continue
-        looks = _leave_out([_look_at_log(name, word, is_given=bool(logs)) for word in words])
+        looks = _leave_out([_look_at_log(partial(load, name), word, is_given=bool(logs)) for word in words])
         used, rest = (tuple(look for look in looks if bool(look.problem) == out) for out in (False, True))
         sketch = Sketch(name, tuple(joints), used, rest, bool(logs))
         best = sketch if best is None or sketch.rank > best.rank else best
@@ -662,17 +661,16 @@ def _looks_like_log(word: str) -> bool:
     return (path / "metadata.yaml").is_file() or (path.suffix.lower() in _SUFFIXES and not path.is_dir())
 
 
-def _look_at_log(robot: str, word: str, *, is_given: bool) -> LogLook:
+def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> LogLook:
     """Read the beginning of a log; what its errors propose in locks and units is tried."""
     from dynid.cli.log_options import LogReader, paths_of_logs
     from dynid.logs.survey import survey
-    from dynid.robot.load import load_robot
 
     options: dict[str, dict[str, Any]] = {"lock": {}, "units": {}}
     reasons: list[tuple[str, str]] = []
     while True:
         try:
-            loaded = load_robot(robot, lock=options["lock"])
+            loaded = load(lock=options["lock"])
             units = [
                 f"{name}={unit if isinstance(unit, str) else ','.join(unit)}" for name, unit in options["units"].items()
             ]

@@ -75,9 +75,6 @@ REST = (1e-2, 0.3)
 REST_SPAN = 0.05
 """Seconds on each side over which that acceleration is taken: from sample to sample encoders would make it."""
 
-HELD = 1e-4
-"""Width (rad) of the stop that stands for dry friction at rest: wide beside noise, narrow beside a motion."""
-
 
 def _signs(v: Array) -> Array:
     """Sign of velocities, 0 at standstill."""
@@ -138,9 +135,12 @@ def stop_width(name: str) -> float:
     return float(match[1]) if match else (1e-4 if name == "load" else 0.0)
 
 
-def _follows_noise(name: str) -> bool:
-    """Whether a block says nothing at rest where velocities are noisy: signs of velocities, and narrow stops."""
-    return name in SIGNED or 0.0 < stop_width(name) < HELD
+def width_at_rest(noise: float) -> float:
+    """Width (rad) of the stop that stands for dry friction at rest, by the noise (rad) of recorded positions.
+
+    Three standard deviations of noise are a tenth of it; between 5e-5 and 3e-4 rad, over which gears bend.
+    """
+    return float(np.clip(30.0 * noise, 5e-5, 3e-4))
 
 
 def neighbours_at_rest(t: Array) -> int:
@@ -179,13 +179,13 @@ def joint_scales(robot: Robot, span: Array | None = None) -> Array:
 class FrictionShapes:
     """Blocks of one robot, ready to be evaluated: widths and scales per joint.
 
-    holds: velocities are noisy, so that at rest, where their signs and the narrowest stops follow noise, a stop takes
-    their place.
+    held: width (rad) of the stop that takes the place of signs and of narrower stops at rest, where these follow noise;
+    0 where velocities are exact.
     """
 
     blocks: tuple[str, ...]
     scale: Array
-    holds: bool = False
+    held: float = 0.0
 
     @property
     def widths(self) -> Array:
@@ -195,8 +195,9 @@ class FrictionShapes:
     @property
     def _turned_widths(self) -> list[float]:
         """Distinct widths (rad), with that of the stop which holds at rest."""
-        held = {HELD} if self.holds and any(map(_follows_noise, self.blocks)) else set()
-        return sorted({stop_width(name) for name in self.blocks} - {0.0} | held)
+        own = {stop_width(name) for name in self.blocks} - {0.0}
+        follow_noise = not set(SIGNED).isdisjoint(self.blocks) or min(own, default=self.held) < self.held
+        return sorted(own | {self.held} if self.held and follow_noise else own)
 
     @property
     def has_stops(self) -> bool:
@@ -206,7 +207,7 @@ class FrictionShapes:
     @property
     def is_uncertain_at_rest(self) -> bool:
         """Whether there is dry friction, which at rest is anything up to its limits, along a noisy motion."""
-        return self.holds and (self.has_stops or not set(SIGNED).isdisjoint(self.blocks))
+        return self.held > 0.0 and (self.has_stops or not set(SIGNED).isdisjoint(self.blocks))
 
     @property
     def count(self) -> int:
@@ -254,8 +255,8 @@ class FrictionShapes:
         """Values (N, columns per joint, n) of all blocks; `rigid` (N, n) is the torque that `load` needs.
 
         `lag` looks at the samples beside each one, and so does what finds rest: at the ends values are one-sided. At
-        rest the sign of a velocity is noise, and what was fitted in motion knows nothing of it: where shapes hold, a
-        stop takes its place. It takes that of narrower stops too, which follow noise, where all joints rest: a joint
+        rest the sign of a velocity is noise, and what was fitted in motion knows nothing of it: a stop takes its
+        place. It takes that of narrower stops too, which follow noise, where all joints rest: a joint
         that sticks alone is pushed by the others.
         """
         place = {w: k for k, w in enumerate(self._turned_widths)}
@@ -264,8 +265,8 @@ class FrictionShapes:
         highest = max((HARMONICS[name] for name in self.blocks if name in HARMONICS), default=0)
         waves = list(accumulate(repeat(np.exp(1j * turned_q), highest), np.multiply)) if highest else []
         rest, held = np.zeros_like(q), np.zeros_like(q)
-        if self.holds and HELD in place:
-            rest, held = self.rest(t, v), stops[:, place[HELD]]
+        if self.held in place:
+            rest, held = self.rest(t, v), stops[:, place[self.held]]
         all_rest = rest.min(axis=1, keepdims=True)
         c = 0
         for name in self.blocks:
@@ -286,7 +287,7 @@ class FrictionShapes:
                 out[:, c], out[:, c + 1] = wave.imag, wave.real
             elif block.value is None:
                 own = stops[:, place[stop_width(name)]]
-                out[:, c] = own + all_rest * (held - own) if stop_width(name) < HELD else own
+                out[:, c] = own + all_rest * (held - own) if stop_width(name) < self.held else own
             else:
                 plain = name in PLAIN_UNITS
                 for k, column in enumerate(block.value(q if plain else turned_q, v if plain else turned_v)):

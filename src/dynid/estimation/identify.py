@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -234,13 +235,20 @@ def _describe_call(
     return Call(command, " ".join([shlex.quote(place[0]), *held]), unloaded, options=given)
 
 
+@cache
+def _load_bundled(name: str) -> Robot:
+    """A robot of this package, whose files do not change."""
+    return load_robot(name)
+
+
 def _robot_words(robot: Robot) -> list[str]:
     """Words that load the robot on the command line, nothing where it is no file or was changed since."""
     if len(robot.files) != 1:
         return []
     name = robot.files[0].name.removesuffix(".toml (bundled)")
     try:
-        again = load_robot(name, lock=robot.locks)
+        is_file = name == robot.files[0].name or Path(name).is_file()
+        again = load_robot(name, lock=robot.locks) if is_file or robot.locks else _load_bundled(name)
     except DynidError:
         return []
     alike = again.joint_names == robot.joint_names and (again.sensor is None) == (robot.sensor is None)

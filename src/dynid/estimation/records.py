@@ -41,6 +41,7 @@ class EquationRecord:
     quadrature: str = "smooth"
     unknown: tuple[str, ...] | None = None
     holds: bool = False
+    held: float = 0.0
 
 
 def record_equation(equation: Equation) -> EquationRecord:
@@ -48,7 +49,7 @@ def record_equation(equation: Equation) -> EquationRecord:
     return EquationRecord(
         equation.robot, equation.base.question.rotor_inertia, equation.friction, equation.shapes.scale, equation.extra,
         equation.transmission, equation.joints, equation.rigid, equation.options.model, equation.options.window,
-        equation.options.quadrature, equation.unknown, equation.shapes.holds,
+        equation.options.quadrature, equation.unknown, held=equation.shapes.held,
     )  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def rebuild_equation(e: EquationRecord) -> Equation:
         columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints],
     )  # fmt: skip
     equation = Equation.of(robot, options, friction=e.friction, scale=e.scale, transmission=e.transmission)
-    equation = replace(equation, shapes=replace(equation.shapes, holds=e.holds))
+    equation = replace(equation, shapes=replace(equation.shapes, held=e.held or 1e-4 * e.holds))
     if e.rigid is None:
         return equation
     check_shape("equation.rigid", e.rigid, equation.rigid_count)
@@ -85,9 +86,10 @@ def move_robot_into_equation(data: Data) -> Data:
 
 
 def move_robot_beside_equation(data: Data) -> Data:
-    """Return the same for writing; `holds` only where signs are held, which older files do not know."""
-    if not data["equation"]["holds"]:
-        del data["equation"]["holds"]
+    """Return the same for writing; `held` only where signs are held, which older files do not know, or as `holds`."""
+    del data["equation"]["holds"]
+    if not data["equation"]["held"]:
+        del data["equation"]["held"]
     return {"robot": data["equation"].pop("robot"), **data}
 
 

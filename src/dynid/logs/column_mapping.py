@@ -56,13 +56,7 @@ def parse_header(log: str, header: object, robot: Robot) -> tuple[str, ...]:
         plain, unit = split_unit(name)
         meaning = reader.read_name(name)
         bare = meaning is not None and meaning.joint is None and meaning.number is None and not meaning.words
-        if (
-            meaning
-            and bare
-            and match["count"]
-            and meaning.channel in ("q", "v", "a", "tau")
-            and (count != robot.n and not may_lack_last_joints(robot, count))
-        ):
+        if meaning and bare and match["count"] and meaning.channel in ("q", "v", "a", "tau") and count > robot.n:
             raise LogError(
                 log, "joint_count_mismatch", "{option}: {part!r} names {count} columns, the robot '{robot}' has {n} "
                 "joints", "write {name}*{n}, and _ for columns of other joints", option=option, part=match[0],
@@ -78,7 +72,10 @@ def parse_header(log: str, header: object, robot: Robot) -> tuple[str, ...]:
         names += [""] * count if name == "_" else numbered
     twice = [name for k, name in enumerate(names) if name and name in names[:k]]
     if twice:
-        raise LogError(log, "column_name_twice", "{option} names '{name}' twice", option=option, name=twice[0])
+        raise LogError(
+            log, "column_name_twice", "{option} names '{name}' twice", "write _ for columns to be skipped",
+            option=option, name=twice[0],
+        )  # fmt: skip
     return tuple(names)
 
 

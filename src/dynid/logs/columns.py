@@ -274,10 +274,17 @@ class _ColumnMatching:
 
         field.name0 holds elbow: field.position0, field.velocity0 and field.effort0 are the elbow's.
         """
-        found = ((_NAME.fullmatch(entry.name), entry.words) for entry in self.fields.values() if len(entry.words) == 1)
+        found = [(_NAME.fullmatch(entry.name), entry.words) for entry in self.fields.values() if entry.words]
         names = {(match[1], int(match[2])): words[0] for match, words in found if match}
-        if not names or 2 * len(set(self.robot.joint_names) & set(names.values())) < self.robot.n:
+        texts = {word for match, words in found if match for word in words}
+        if not names or 2 * len(set(self.robot.joint_names) & texts) < self.robot.n:
             return
+        for match, words in found:
+            if match and len(words) > 1:
+                raise LogError(
+                    self.log, "joint_names_vary", "the names of joints change from row to row: '{column}' is {names:2}",
+                    "read the recording itself, or export one publisher alone", column=match[0], names=words,
+                )  # fmt: skip
         for entry, meaning in list(self.meanings.items()):
             start = next((k for k in range(len(entry)) if (entry[:k], meaning.number) in names), None)
             if start is None or meaning.channel not in CHANNELS or meaning.joint is not None:

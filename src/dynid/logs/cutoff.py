@@ -304,9 +304,12 @@ def _motion_bandwidth(f: Array, S: Array, floor: Array) -> float:
         places = np.flatnonzero(S[1:, j] < 4.0 * floor[j])
         if len(places):  # beyond the first dip into the noise only lines count that noise does not have by chance
             beyond = slice(places[0] + 1, None)
-            near = np.lib.stride_tricks.sliding_window_view(LINE * around[:, j], size)[beyond]
-            smaller = np.count_nonzero(near < S[beyond, j, None], axis=1)  # more than half: above so many medians
-            power[beyond, j] *= (smaller > size // 2) & (S[beyond, j] > LINE * floor[j])
+            near = np.lib.stride_tricks.sliding_window_view(LINE * around[:, j], size)
+            high = places[0] + 1 + np.flatnonzero(S[beyond, j] > LINE * floor[j])
+            is_line = np.zeros(len(f), dtype=np.bool_)
+            for some in np.array_split(high, len(high) // 1024 + 1):  # in little memory
+                is_line[some] = np.count_nonzero(near[some] < S[some, j, None], axis=1) > size // 2  # beyond the median
+            power[beyond, j] *= is_line[beyond]
     total = power.sum(axis=0)
     moving = total > 1e-6 * total.max()
     if total.max() == 0.0:

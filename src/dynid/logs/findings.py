@@ -351,10 +351,16 @@ def _levels(x: Array) -> tuple[int, float]:
     x = x[:: max(1, len(x) // 8192)]
     if room == 0.0:
         return 0, 0.0
-    levels = np.unique(np.round((x - x.min()) / room, 6))
-    if len(levels) > 0.5 * len(x):
+    scaled = (x - x.min()) / room
+    met = np.zeros(1 << 16, dtype=np.bool_)  # a level each, or several: there are this many at least
+    met[np.rint(1e6 * scaled).astype(np.int64) & (len(met) - 1)] = True
+    if np.count_nonzero(met) > 0.5 * len(x):
         return 0, 0.0
-    return len(levels), room * float(np.quantile(np.diff(levels), 0.1))
+    steps = np.diff(np.sort(np.round(scaled, 6)))
+    count = 1 + int(np.count_nonzero(steps))
+    if count > 0.5 * len(x):
+        return 0, 0.0
+    return count, room * float(np.quantile(steps[steps > 0.0], 0.1))
 
 
 def _regular_hold(x: Array, most: int) -> float:
@@ -645,13 +651,15 @@ class ChannelWatch:
         if self.newest is not None:
             busy |= x[0] == getattr(self.newest[0], name)[0]
         for j, is_busy in enumerate(busy.tolist()):
-            runs[j] = self._follow_runs_of_joint(name, j, x, samples, rows, q_before) if is_busy else None
+            run = self._follow_runs_of_joint(name, j, x, samples, rows, q_before) if is_busy else None
+            runs[j] = run if run is not None and run.rows > 1 else None
 
     def _follow_runs_of_joint(
         self, name: str, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array
     ) -> _Run:
         """The same for one joint; return the run that is open."""
-        N, column, run, first, least = len(x), x[:, j], self._open_run(name, j), 0, float(self.least[name][j])
+        N, column, run = len(x), np.ascontiguousarray(x[:, j]), self._open_run(name, j)
+        first, least = 0, float(self.least[name][j])
         if run is not None and column[0] == run.value:
             others = np.flatnonzero(column != run.value)
             first = int(others[0]) if len(others) else N

@@ -225,8 +225,9 @@ class TimedTable:
                 before = ready[back[0] - 1] if back[0] else last
                 raise LogError(
                     self.name, "clock_set_back", "the clock was set back from {before:.6g} s to {after:.6g} s, so that "
-                    "its rows cannot be joined with those of another file", "cut the file there, and join the parts "
-                    "apart", before=float(before), after=float(ready[back[0]]),
+                    "its rows cannot be joined with those of another file", "take the rows before or after "
+                    "it: {rows}", rows=Wording("FilePart(file, rows=(FIRST, LAST))", "FILE@#FIRST:LAST"),
+                    before=float(before), after=float(ready[back[0]]),
                 )  # fmt: skip
             if len(ready):
                 last = ready[-1]
@@ -456,8 +457,8 @@ class JoinedTable:
             )
             if part in averaged
             else Message(
-                "joined_by_interpolation", "{other} ({rate:.4g} Hz) is interpolated", other=chosen.label(part),
-                rate=1.0 / part.step,
+                "joined_by_interpolation", "{other} ({rate:.4g} Hz) is interpolated: it holds nothing above {most:.3g} "
+                "Hz", other=chosen.label(part), rate=1.0 / part.step, most=0.5 / part.step,
             )
             for part in others
         ]  # fmt: skip
@@ -568,7 +569,11 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: 
     shift = base.after(other) + base.span[0] - other.span[0] + other.given.shift
     text = _shift_text(shift)
     remedy = "if both began at the same instant, give {shifted}"
-    if _topic(other.table) and base.name == other.name:
+    if any(np.isfinite([part.start, part.stop]).any() for part in both):
+        whole = [replace(part, start=-np.inf, stop=np.inf) for part in both]
+        _check_times_meet(name, whole[0], whole[1], channels)  # raises where it is the clocks
+        remedy = "let their ranges overlap"
+    elif _topic(other.table) and base.name == other.name:
         remedy = "leave {channels} out with {columns}"
     labels = _labels([base.table, other.table])
     raise LogError(

@@ -45,7 +45,8 @@ _MAGIC = (
     (b"MATLAB", "MAT"),
 )
 FORMATS = (
-    "CSV (.csv .txt .tsv .dat .log, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+    "CSV (.csv .txt .tsv .dat .log, also .gz), .parquet, .npz .npy, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a "
+    "rosbag2"
 )
 
 
@@ -71,12 +72,13 @@ def format_hint_from_content(path: Path) -> str:
 
 def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
     from dynid.logs.readers.hdf5 import open_hdf5, open_mat
-    from dynid.logs.readers.npz import open_npz
+    from dynid.logs.readers.npz import open_npy, open_npz
     from dynid.logs.readers.parquet import open_parquet
 
     return {
         **dict.fromkeys((".parquet", ".pq"), open_parquet),
         ".npz": open_npz,
+        ".npy": open_npy,
         ".mat": open_mat,
         **dict.fromkeys((".h5", ".hdf5"), open_hdf5),
     }
@@ -704,6 +706,8 @@ def read_log(
     gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
     given = {key: value for key, value in locals().items() if key not in NOT_GIVEN and value is not None}
+    if isinstance(topic, list | tuple):
+        given["topic"] = "+".join(map(str, topic))  # as the command line says it
     from dynid.logs.joined import JoinedTable, file_parts, join_tables
 
     parts = file_parts(path)

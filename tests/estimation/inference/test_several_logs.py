@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from campaign import several_logs
 
 import dynid
 from dynid.estimation.accumulate.state import State
@@ -65,6 +66,20 @@ def test_intervals_cover_where_the_model_lacks_friction(few: int) -> None:
 def test_intervals_cover_on_other_robots(name: str, few: int) -> None:
     shares = coverage(name, few, plain=False, draws=40)
     assert min(shares.values()) >= 0.93
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plain", [True, False])
+def test_intervals_cover_by_kind_of_parameter(plain: bool) -> None:
+    """LuGre friction, friction that depends on the position and on the load; by the recipe and by the plain model."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    for kind in several_logs.FRICTION:
+        for few in (2, 4):
+            for group, share in several_logs.coverage("gautier3", kind, few, plain=plain, draws=6, many=16).items():
+                found.setdefault(group, []).append(share)
+    assert set(found) == {"inertial", "gravity", "friction"}
+    for figures in found.values():
+        assert sum(share * count for share, count in figures) >= several_logs.LEAST * sum(n for _, n in figures)
 
 
 def test_intervals_are_not_absurdly_wide_where_the_model_is_right() -> None:

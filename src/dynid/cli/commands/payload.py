@@ -81,8 +81,7 @@ def payload(
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import identification, inertial
-    from dynid.payload.identify_payload import identify_payload
-    from dynid.payload.payload_between import payload_between
+    from dynid.payload.identify_payload import identify_payload, payload_between
 
     _check_input_and_output_files(robot, loaded, unloaded, gear, json)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)

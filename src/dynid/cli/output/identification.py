@@ -346,7 +346,7 @@ def _errors_legend(result: Identification) -> str:
         text += f"; NRMSE of the joint torques there: {result.torques.mean:.4f}"
     if result.validation.unsettled > 0.0:
         share = 100.0 * result.validation.unsettled
-        text += f"; settled: without the {share:.2g} % of rows before a joint's first 2 mrad of travel"
+        text += f"; settled: without the {share:.2g} % of rows at rest or before a joint's first 2 mrad of travel"
     return text
 
 

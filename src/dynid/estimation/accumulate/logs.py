@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynid.dynamics.friction import HARMONICS, PLAIN, joint_scales
+from dynid.dynamics.friction import HARMONICS, PLAIN, joint_scales, width_at_rest
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
 from dynid.estimation.accumulate.state import State, drop_repeated_samples
@@ -107,8 +107,9 @@ def collect_logs(
     if options.cutoff is None and treatments[0].cutoff is not None and is_explained_exactly(equation, surveys):
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
         treatments = tuple(_unfiltered_treatment(s, options.delay) for s in surveys)
-    noisy = any(treatment.smooth and treatment.cutoff is not None for treatment in treatments)
-    equation = replace(equation, shapes=replace(equation.shapes, holds=noisy))
+    noises = [_position_noise(x, equation.shapes.scale) for x in treatments if x.smooth and x.cutoff is not None]
+    if noises:
+        equation = replace(equation, shapes=replace(equation.shapes, held=width_at_rest(max(noises))))
     length = block_length(surveys, options)
     outliers = None
     if options.is_robust:
@@ -259,6 +260,11 @@ def _unfiltered_treatment(seen: Survey, delay: float) -> Treatment:
             "velocities and accelerations too",
         )  # fmt: skip
     return Treatment(seen.rate, None, False, delay)
+
+
+def _position_noise(treatment: Treatment, scale: Array) -> float:
+    """Largest standard deviation (rad) of the noise of recorded positions; scale (n,): what stands for one rad."""
+    return 0.0 if treatment.noise is None else float(np.nanmax(np.append(treatment.noise[0] / scale, 0.0)))
 
 
 def _motion_noise(

@@ -30,6 +30,9 @@ MOST_BLOCKS = 128
 MOST_BYTES = 128_000_000
 KEPT_BYTES = 16_000_000
 
+LEAST_AT_REST = 0.05
+"""Share of rows at rest from which on a log says so."""
+
 RAMP = 0.5
 """Part of a block at each end over which it passes into its neighbour, where both ends are taken together."""
 
@@ -60,6 +63,8 @@ def accumulate(
             collector.add_rows(rows)
             if most is not None and found.samples >= most:
                 break
+        if collector.at_rest > LEAST_AT_REST * collector.rows:
+            found.notes += [_describe_rest(100.0 * collector.at_rest / collector.rows)]
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
             raise LogError(log.name, _explain_too_short(equation.options, seen, treatment, found))
         findings.append(found)
@@ -67,6 +72,14 @@ def accumulate(
     return replace(
         state, blocks=blocks, settling=settling, kept=kept, findings=tuple(findings), floor=tuple(collector.floor),
         repeats=(), torques=(),
+    )  # fmt: skip
+
+
+def _describe_rest(percent: float) -> Message:
+    """Say how much of a log is at rest."""
+    return Message(
+        "rests", "the robot rests in {percent:.0f} % of the rows, where positions do not determine dry friction: they "
+        "hardly count in a fit", percent=percent,
     )  # fmt: skip
 
 
@@ -112,7 +125,7 @@ class _BlockCollector:
         self.waiting: list[Rows] = []
         self.key: tuple[int, int] | None = None
         self.origin = 0.0
-        self.first_block = 0
+        self.first_block = self.rows = self.at_rest = 0
         size = sum((len(c.columns) + 1) ** 2 for c in equation.channels) * 8
         self.most = int(np.clip(MOST_BYTES / (4 * size), 16, MOST_BLOCKS))
         self.has_stops = equation.shapes.has_stops
@@ -123,6 +136,7 @@ class _BlockCollector:
         self.first_block = len(self.blocks)
         self.unsettled = {}
         self.key = None
+        self.rows = self.at_rest = 0
 
     def end_log(self) -> bool:
         """Close the log; whether it had any rows."""
@@ -141,6 +155,8 @@ class _BlockCollector:
         if rows.noise is not None:
             self.noise.append(rows.noise)
         self._keep_rows_for_checks(rows)
+        self.rows += len(rows.t)
+        self.at_rest += int((rows.share < 1.0).all(axis=1).sum())
         if self.key is None or self.key[0] != rows.segment:
             self._close_block()
             self.origin = float(rows.t[0])

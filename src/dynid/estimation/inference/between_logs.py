@@ -222,8 +222,24 @@ def _scores_about_own_fit(gram: Array, pull: Array, parts: list[tuple[Array, Arr
     return scores
 
 
-POOLED = 4.0
-"""Degrees of freedom that the excess of a kind of parameters counts for, beside that of the parameter itself."""
+POOLED, POOLED_DRY = 4.0, 1.5
+"""Degrees of freedom that the excess of a kind of parameters counts for, beside that of the parameter itself.
+
+Blocks of dry friction overlap: there are fewer of them than there are parameters.
+"""
+
+DRY = "dry"
+FRICTIONAL = (DRY, "viscous")
+"""Kinds whose excess is at least that of the kind: what the model lacks of friction is shared out among the blocks."""
+
+
+def _kind_of_scatter(name: Parameter) -> str:
+    """Parameters that scatter alike between logs: blocks of dry friction overlap and share what the model lacks."""
+    if name.kind != "friction":
+        return f"{name.kind} {name.unit}"
+    if name.symbol in VISCOUS:
+        return "viscous"
+    return DRY if name.symbol[0] == "F" and name.symbol != "Fo" else name.symbol
 
 
 def growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogContrasts) -> Array:
@@ -231,9 +247,9 @@ def growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogC
 
     Leaving out whole logs gives (K - 1) / K sum of shifts^2, whose mean is sum of h / (1 - h) times the variance if
     logs differ by chance only, h their shares. The excess over that, in units of the variance, is averaged over the
-    parameters of a kind (a symbol of friction, a unit of the others) and with the parameter's own (moderated variances,
-    Smyth 2004). Student's t with the logs left out and `POOLED` degrees of freedom takes the place of that of the
-    blocks: sigma grows by the ratio of the two.
+    parameters of a kind (dry or viscous friction, a unit of the others) and with the parameter's own (moderated
+    variances, Smyth 2004). Student's t with the logs left out and `POOLED` degrees of freedom takes the place of that
+    of the blocks: sigma grows by the ratio of the two.
     """
     from scipy.stats import t
 
@@ -244,13 +260,16 @@ def growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogC
     h = np.where(used, shares, 0.5)
     each = shifts**2 / np.where(variance > 0.0, variance, 1.0) - h / (1.0 - h)
     excess = (K - 1.0) / K * np.where(used, each, 0.0).sum(axis=0)
-    kinds = np.array([f"{name.kind} {name.symbol if name.kind == 'friction' else name.unit}" for name in names])
+    kinds = np.array([_kind_of_scatter(name) for name in names])
     growth = np.ones(len(names))
     for kind in set(kinds[count > 1]):
         own = (kinds == kind) & (count > 1)
         pooled, freedom = max(0.0, float(excess[own].mean())), count[own] - 1.0
+        count_of_kind = POOLED_DRY if kind == DRY else POOLED
         moderated = (POOLED * pooled + freedom * excess[own]) / (POOLED + freedom)
-        quantile = t.ppf(0.975, np.minimum(POOLED + freedom, found.groups - 1.0)) / found.quantile
+        if kind in FRICTIONAL:
+            moderated = np.maximum(moderated, pooled)
+        quantile = t.ppf(0.975, np.minimum(count_of_kind + freedom, found.groups - 1.0)) / found.quantile
         growth[own] = quantile * np.sqrt(1.0 + np.maximum(moderated, 0.0))
     return growth
 

@@ -79,13 +79,13 @@ class Jackknife:
 def torque_covariance(covariance: Array, systematic: Array, growth: Array | None) -> Array:
     """The covariance for sums of parameters such as torques, where large variances of correlated parameters cancel.
 
-    Scaling them one by one would undo that: here all grow by the median factor. systematic (sources, parameters):
-    shares that do not grow.
+    Scaling them one by one would undo that: here all grow by one factor, the lower quartile of theirs. systematic
+    (sources, parameters): shares that do not grow.
     """
     if growth is None:
         return covariance
     fixed = systematic.T @ systematic
-    return np.asarray((covariance - fixed) / np.outer(growth, growth) * np.median(growth) ** 2 + fixed)
+    return np.asarray((covariance - fixed) / np.outer(growth, growth) * np.quantile(growth, 0.25) ** 2 + fixed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

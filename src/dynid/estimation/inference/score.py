@@ -22,7 +22,7 @@ class Score:
     """Errors per channel: rmse in the channel's unit; nrmse = rmse / standard deviation of the measured channel.
 
     Both sides are filtered alike with `cutoff` (Hz; None: not at all). settled: NRMSE without the rows before each
-    joint's first 2 mrad of travel, where dry friction is unknown; unsettled: how large a share of rows these are.
+    joint's first 2 mrad of travel and those at rest, where dry friction is unknown; unsettled: their share of all.
     source says which data; samples: rows per channel. quiet (channels,): channels of a force plate that hardly change
     beside others of their kind, so that noise is all there is; they do not count in the mean.
     """

@@ -67,8 +67,8 @@ def choose_friction_blocks(
     def held_out_errors(names: Sequence[str]) -> dict[str, float]:
         """Mean NRMSE of the torques on held-out blocks of time with the chosen blocks and each of some others."""
         known = unknowns_with_blocks(equation, unknowns, everything, chosen)
-        more = [unknowns_with_blocks(equation, unknowns, everything, (*chosen, name)) for name in names]
-        errors = folds.errors_with_each(known, [np.setdiff1d(some, known) for some in more])
+        more = [np.setdiff1d(unknowns.place[:, equation.blocks_of.get(name, [])], [*known, -1]) for name in names]
+        errors = folds.errors_with_each(known, more)
         torques = len(equation.channels) - len(equation.base_channels)
         return {name: float(folds.nrmse(x)[:torques].mean()) for name, x in zip(names, errors, strict=True)}
 

@@ -12,10 +12,9 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN, FrictionShapes, find_block, friction_columns
 from dynid.dynamics.kernels.rows import MOMENTUM
 from dynid.dynamics.model import project_to_active
-from dynid.dynamics.momentum import LagrangianGradient
 from dynid.dynamics.reaction import Reaction, rotor_moments, rotor_torques
 from dynid.dynamics.scene import Stage, standard_columns
-from dynid.dynamics.torque import Torque, write_picked_torques, write_tree_rows
+from dynid.dynamics.torque import LagrangianGradient, Torque, write_picked_torques, write_tree_rows
 from dynid.errors import IdentificationError
 from dynid.estimation.options import Options
 from dynid.identifiability.base_parameters import cached_base_parameters

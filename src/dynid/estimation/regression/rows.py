@@ -161,7 +161,7 @@ LEAD = 0.5
 TRAVEL = 2e-3
 """Travel (rad) after which a joint's dry friction does not remember what was before the recording."""
 
-RESTART = 1e-2
+RESTART = 5e-3
 """Travel (rad) after which a joint's dry friction does not remember a rest: its state there is far from known."""
 
 STILL = 1e-3
@@ -506,8 +506,8 @@ class FrictionState:
         """
         q, far = motion.q, RESTART * self.equation.shapes.scale
         resting = np.asarray((self.equation.shapes.rest(motion.t, motion.v, speed) > 0.5).all(axis=1))
-        known = np.convolve(resting, np.ones(2 * beside + 1))[beside : beside + len(q), None] < 0.5
-        known = np.repeat(known, q.shape[1], axis=1)
+        near = np.convolve(resting, np.ones(2 * beside + 1))[beside : beside + len(q)]
+        known = np.tile(near.reshape(-1, 1) < 0.5, q.shape[1])
         ends = np.flatnonzero(resting & ~np.append(resting[1:], False))
         for start, origin in ((0, self.rested), *((int(k), q[k].copy()) for k in ends)):
             moved = np.abs(q[start:] - origin) > far

@@ -109,7 +109,6 @@ HEAD = 1 << 20
 _PREAMBLE = 200
 # What stands for a missing number, besides nan and an empty cell.
 MISSING = ("null", "NULL", "Null", "None", "NA", "N/A", "n/a", "#N/A", "-nan(ind)", "nan(ind)")
-_BLANK_LINE = re.compile(rb"(?:^|\n)[ \t]*\r?\n")
 _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
 
 
@@ -118,7 +117,7 @@ class TextHeader:
     """The columns of a text file; `delimiter` ' ' is any white space. `lines` come before the first sample.
 
     `stamps` are the columns most of whose first numbers are integers too long for a float. `units` come from a line of
-    their own, '' where there is none; `texts` are those of columns that repeat one text; `twice` names that come twice.
+    their own, '' where there is none; `texts` are the first two of columns of text; `twice` names that come twice.
     """
 
     columns: tuple[str, ...]
@@ -129,7 +128,7 @@ class TextHeader:
     stamps: frozenset[int] = frozenset()
     notes: tuple[Message, ...] = ()
     units: tuple[str, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     twice: frozenset[str] = frozenset()
     clocks: frozenset[int] = frozenset()
     """Columns of dates, or of times that are written as such."""
@@ -173,6 +172,7 @@ def read_header(
     columns, delimiter, used, notes = (
         _columns_as_named(log, lines, names) if names else _columns_of_header(log, lines, numbers)
     )
+    columns += [""] * _ends_in_delimiter(lines[used:], delimiter, len(columns))
     twice = frozenset(name for k, name in enumerate(columns) if name and name in columns[:k])
     again = [name if name not in columns[:k] else "" for k, name in enumerate(columns)]
     columns = [name or _free_number(k, columns) for k, name in enumerate(again, start=1)]
@@ -189,10 +189,10 @@ def read_header(
     whole = [cells for cells in samples if len(cells) == len(columns)]
     long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
-    texts = _repeated_texts(columns, whole)
-    shown = [[cells[k].decode("utf-8", "replace") for cells in whole] for k in range(len(columns))]
+    texts = _texts_of_columns(columns, whole)
+    shown = [[cells[k].decode("utf-8", "replace") for cells in whole[:20]] for k in range(len(columns))]
     likely = [sum(read_clock(word) is not None for word in words) for words in shown]
-    clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole))
+    clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole[:20]))
     quoted = b'"' in sample
     return TextHeader(
         tuple(columns), delimiter, used, comma, quoted, stamps, tuple(notes), units, texts, twice & {*columns},
@@ -237,15 +237,22 @@ def _read_units(lines: list[bytes], used: int, delimiter: str, count: int) -> tu
     return tuple(cell if cell in given else "" for cell in cells)
 
 
-def _repeated_texts(columns: Sequence[str], samples: Sequence[Sequence[bytes]]) -> dict[str, str]:
-    """Columns that hold one text, the same in all of the first lines: names of joints, frames, states."""
-    found: dict[str, str] = {}
+def _texts_of_columns(columns: Sequence[str], samples: Sequence[Sequence[bytes]]) -> dict[str, tuple[str, ...]]:
+    """Up to two different texts of the columns that hold no numbers: names of joints, frames, states."""
+    found: dict[str, tuple[str, ...]] = {}
     for k, name in enumerate(columns):
-        texts = {cells[k] for cells in samples}
-        text = texts.pop().decode("utf-8", "replace").strip().strip('"') if len(texts) == 1 else ""
-        if text and not is_number(text):
-            found[name] = text
+        cells = dict.fromkeys(row[k] for row in samples)
+        texts = [cell.decode("utf-8", "replace").strip().strip('"') for cell in islice(cells, 2)]
+        if texts and not any(map(is_number, texts)):
+            found[name] = tuple(texts)
     return found
+
+
+def _ends_in_delimiter(lines: Sequence[bytes], delimiter: str, count: int) -> bool:
+    """Whether the first rows have one more cell than the header, an empty one at the end."""
+    rows = [line for line in lines[:_PREAMBLE] if line.strip() and not line.startswith(b"#")]
+    cells = [split_line(line.decode("utf-8", "replace").strip("\r\n "), delimiter) for line in rows[:-1] or rows]
+    return delimiter != " " and bool(cells) and all(len(row) == count + 1 and not row[-1] for row in cells)
 
 
 def _free_number(number: int, columns: Sequence[str]) -> str:
@@ -280,7 +287,7 @@ def _columns_of_header(
     if not numbers:
         raise LogError(
             log, "missing_header", "the first line is all numbers: the columns have no names", "name them with "
-            "{header}, or number them with {columns}", header=Wording("header='t,q*6,tau*6'", "--header t,q*6,tau*6"),
+            "{header}, or number them with {columns}", header=Wording("header='t,q*6,tau*6'", "--header 't,q*6,tau*6'"),
             columns=Wording("columns={'t': 1, 'q': '2:7', ...}", "--column t=1 --column q=2:7 ..."),
         )  # fmt: skip
     delimiter = next((mark for mark in _MARKS if _is_data(first, mark, len(split_line(first, mark)))), delimiter)
@@ -317,6 +324,8 @@ def _columns_as_named(
             continue
         text = line.decode("utf-8", "replace").strip("\r\n ")
         for mark in _MARKS:
+            if mark != " " and text.endswith(mark) and text.count(mark) == len(names):
+                text = text.removesuffix(mark)
             if _is_data(text, mark, len(names), used) and not _is_index(text, mark):
                 note = Message(
                     "lines_before_data", "the first {count} lines are not used: line {line} is the first one with the "
@@ -329,8 +338,8 @@ def _columns_as_named(
     if count:
         raise header_count_error(log, len(names), count, seen)
     raise LogError(
-        log, "no_samples", "no line has {names} cells with numbers where {header} names columns", names=len(names),
-        header=Option("header"),
+        log, "no_samples", "no line has {names} cells with numbers where {header} names columns", "name all columns, "
+        "with _ for those to be skipped", names=len(names), header=Option("header"),
     )  # fmt: skip
 
 
@@ -434,7 +443,7 @@ class TextTable:
         units = dict(zip(header.columns, header.units, strict=True)) if header.units else {}
         units |= {header.columns[k]: "ns" for k in header.clocks}
         return tuple(
-            Field(name, unit=units.get(name) or None, words=(header.texts[name],) if name in header.texts else ())
+            Field(name, unit=units.get(name) or None, words=header.texts.get(name, ()))
             for name in header.columns
             if name
         )
@@ -531,7 +540,8 @@ class TextTable:
 
 def _count_rows(block: bytes) -> int:
     """Lines of a block that are neither blank nor comments."""
-    if b"#" in block or _BLANK_LINE.search(block):
+    indented = b"\n " in block or b"\n\t" in block
+    if any(mark in block for mark in (b"#", b"\n\n", b"\n\r")) or block[:1].isspace() or indented:
         return sum(bool(line.strip()) and not line.startswith(b"#") for line in block.split(NEWLINE))
     return block.count(NEWLINE) + (not block.endswith(NEWLINE))
 
@@ -792,7 +802,8 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
         if len(cells) != count:
             raise LogError(
                 log, "cell_count_mismatch", "line {line} has {cells} cells, the header has {columns} columns",
-                _guess_cell_mistake(len(cells), count, header.delimiter), line=number, cells=len(cells), columns=count,
+                _guess_cell_mistake(len(cells), count, header.delimiter) or _OTHER_ROWS, line=number, cells=len(cells),
+                columns=count, rows=Option("rows"),
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
@@ -803,8 +814,12 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
                 told = units if number == header.lines + 1 and not any(map(is_number, filter(None, cells))) else ""
                 raise LogError(
                     log, "values_not_numeric", "line {line}, column '{column}': {cell!r} is not a number",
-                    dates or told, line=number, column=header.columns[place], cell=shown,
+                    dates or told or _OTHER_ROWS, line=number, column=header.columns[place], cell=shown,
+                    rows=Option("rows"),
                 )  # fmt: skip
+
+
+_OTHER_ROWS = "mend it, or take other rows with {rows}"
 
 
 def _guess_cell_mistake(cells: int, count: int, delimiter: str) -> str:

@@ -16,6 +16,7 @@ from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import (
     MOST_WORDS,
+    ArrayTable,
     Batch,
     Field,
     Numbers,
@@ -136,8 +137,8 @@ def _npz_errors(path: Path) -> Iterator[None]:
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
-            str(path), "not_npz", "this is no NPZ file, or a damaged one ({reason}){content_hint}", reason=reason,
-            content_hint=format_hint_from_content(path),
+            str(path), "not_npz", "this is no {kind} file, or a damaged one ({reason}){content_hint}",
+            kind=path.suffix[1:].upper(), reason=reason, content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
 
@@ -147,6 +148,14 @@ def open_npz(path: Path) -> NpzTable:
         files = [info.filename for info in archive.infolist() if info.filename.endswith(".npy")]
         members = {file.removesuffix(".npy"): _read_member_header(archive, file) for file in files}
         return NpzTable(path, members, {name: _read_text_list(archive, member) for name, member in members.items()})
+
+
+def open_npy(path: Path) -> ArrayTable:
+    """Open an NPY file, whose array stays in the file; records give a column each."""
+    with _npz_errors(path):
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    names = array.dtype.names
+    return ArrayTable(str(path), {name: array[name] for name in names} if names else {"array": array})
 
 
 def _read_text_list(archive: zipfile.ZipFile, member: ArchiveMember) -> tuple[str, ...]:

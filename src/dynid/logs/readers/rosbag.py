@@ -17,7 +17,7 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.read import TopicLike, format_hint_from_content
-from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
+from dynid.logs.readers.table import Batch, Field, Numbers, Part, Wanted
 from dynid.messages import Message, Option
 from dynid.robot.transform import Array
 
@@ -269,15 +269,16 @@ class BagTable:
         block = _JointBlock(names, _STATES[self.kind]) if self.kind in _STATES else _FieldBlock(names, widths)
         stamps: list[int] = []
         with _open_bag_reader(self.path) as bag:
-            for recorded, message in _read_messages(self.name, bag, self.topic, self.kind):
+            total = max(sum(one.msgcount for one in bag.connections if one.topic == self.topic), 1)
+            for count, (recorded, message) in enumerate(_read_messages(self.name, bag, self.topic, self.kind), start=1):
                 if not block.add(message):
                     continue
                 stamps.append((_stamp(message) or 0) if self.by_header else recorded)
                 if len(stamps) >= rows:
-                    yield {_TIME: np.array(stamps, dtype=np.int64), **block.take()}
+                    yield Part({_TIME: np.array(stamps, dtype=np.int64), **block.take()}, min(count / total, 1.0))
                     stamps = []
             if stamps:
-                yield {_TIME: np.array(stamps, dtype=np.int64), **block.take()}
+                yield Part({_TIME: np.array(stamps, dtype=np.int64), **block.take()}, 1.0)
 
 
 @contextmanager
