@@ -11,7 +11,7 @@ from bench.robots import chain_of, robot_of
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.exact_geometry import many_digits
-from dynid.identifiability.loops import find_by_balls
+from dynid.identifiability.loops import find_by_ball_arithmetic
 from dynid.identifiability.nullspace import Measurements, find_conditions
 from dynid.identifiability.relations import relations
 from dynid.identifiability.rules import find_by_rules
@@ -92,7 +92,7 @@ def exact(robot: Robot) -> Run:
     """Return a call of the exact method that remembers nothing."""
 
     def run() -> int:
-        find_by_balls.cache_clear()
+        find_by_ball_arithmetic.cache_clear()
         return base_parameters(robot, method="exact").count
 
     return run

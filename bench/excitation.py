@@ -116,7 +116,7 @@ class Objective:
     @staticmethod
     def of(problem: FourierProblem, samples: int) -> Objective:
         """Prepare what does not depend on the coefficients."""
-        judge = problem.criterion_for(samples * problem.rows.channels)
+        judge = problem.criterion_for(samples * problem.rows.rows_per_sample)
         if not isinstance(judge, SpectralCriterion):
             raise TypeError(f"'{problem.criterion}' is not a function of singular values")
         return Objective(problem, *problem.instants(samples), judge)

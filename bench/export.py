@@ -17,7 +17,7 @@ from bench.pinocchio_loop import model_of
 from bench.robots import random_motion, robot_of
 from bench.timing import ROUNDS, Cell, Table, best_of, on_one_core
 from dynid.exports.c_code import write_c_code
-from dynid.exports.subject import export_subject_of
+from dynid.exports.subject import make_export_subject
 from dynid.exports.verify import find_compiler
 from dynid.robot.inertia import Body, from_body, to_body
 from dynid.robot.robot import Robot
@@ -58,7 +58,7 @@ def operations() -> Table:
     """Multiplications and additions of inverse dynamics, with standard and with base parameters."""
     rows: list[tuple[Cell, ...]] = []
     for joints in (3, 6, 7, 30):
-        cost = write_c_code(export_subject_of(with_bodies(robot_of(joints)))).operations
+        cost = write_c_code(make_export_subject(with_bodies(robot_of(joints)))).operations
         base, standard = cost.functions["inverse_dynamics"], cost.standard
         shares = (standard.multiplications, standard.additions, base.multiplications, base.additions)
         rows.append((joints, *shares, base.total / standard.total))
@@ -74,7 +74,7 @@ class Code:
     """The code of a robot, compiled with -O2, and a loop over samples inside C."""
 
     def __init__(self, robot: Robot, folder: Path) -> None:
-        subject = export_subject_of(replace(robot, name="robot"))
+        subject = make_export_subject(replace(robot, name="robot"))
         (folder / "robot.c").write_text(write_c_code(subject).text)
         text = WRAPPER.replace("PREFIX", "robot").replace("JOINTS", str(robot.n))
         (folder / "batch.c").write_text(text)

@@ -58,7 +58,7 @@ class Pieces:
     def chunks(self, rows: int) -> Iterator[Samples]:
         for chunk in ArraySource("", self.samples).chunks(self.rows):
             if self.empty:
-                yield chunk.take(slice(0, 0))
+                yield chunk.select_rows(slice(0, 0))
             yield chunk
 
 

@@ -12,7 +12,7 @@ import pytest
 import commands_page
 from command_line import CommandLine, write_simulated
 from dynid import Wiring, load_robot
-from dynid.cli.project import forget_values
+from dynid.cli.project import forget_values_in_use
 from mistakes import arm_urdf, recorded
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -32,7 +32,7 @@ def test_options_of_every_command_in_the_docs_exist(page: str, tmp_path: Path, m
         write_project(tmp_path)
     for name, *words in commands(page):
         known[name].make_context(name, list(words))
-    forget_values()
+    forget_values_in_use()
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def both_parsers(path: Path, names: list[str], monkeypatch: pytest.MonkeyPatch) 
     """Columns of a text file, or what is said of it, with polars and without."""
     found: list[Any] = []
     for lost in (False, True):
-        monkeypatch.setattr(text, "has_polars_lost_its_threads", lambda lost=lost: lost)
+        monkeypatch.setattr(text, "is_polars_without_threads", lambda lost=lost: lost)
         try:
             batches = list(open_text(path).batches(tuple(Wanted(name) for name in names), 70))
             found.append({name: np.concatenate([batch[name] for batch in batches]) for name in names})

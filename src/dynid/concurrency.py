@@ -29,7 +29,7 @@ def hold_across_forks(lock: ReentrantLock) -> None:
 
 
 def run_after_fork(work: Callable[[], None]) -> None:
-    """Do something in every forked child."""
+    """Run a function in every forked child."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=work)
 
@@ -79,8 +79,8 @@ NEEDS_SPAWN = Message(
 _loaded_before_fork = [False]
 
 
-def has_polars_lost_its_threads() -> bool:
-    """Whether this process was forked after polars started its threads: it would wait for them for ever."""
+def is_polars_without_threads() -> bool:
+    """Whether this process was forked after polars started its threads: polars would wait for them for ever."""
     if _loaded_before_fork[0] and _polars_has_threads():
         _loaded_before_fork[0] = False
     return _loaded_before_fork[0]

@@ -21,6 +21,7 @@ KEYWORDS: dict[str, Mapping[str, str]] = {
 """Of functions, and of classes that users construct."""
 
 ATTRIBUTES: dict[str, Mapping[str, str]] = {
+    "Barycentric": {"relations_of": "base_parameter_relations", "matrix_of": "base_parameter_matrix"},
     "Comparison": {"way": "run", "ways": "runs"},
     "ForceSensor": KEYWORDS["ForceSensor"],
     "Identification": {"lost": "unidentifiable"},

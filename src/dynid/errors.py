@@ -27,6 +27,7 @@ class DynidError(Exception):
         self._set_message(code if isinstance(code, Message) else Message(code, what, remedy, **facts))
 
     def _set_message(self, message: Message) -> None:
+        """Set the message, also as the text of the exception."""
         self.message = message
         Exception.__init__(self, str(message))
 

@@ -51,7 +51,7 @@ class Option:
                 return f"{name} none"
             case Mapping():
                 blank = _BLANKS.get(self.keyword, "VALUE")
-                text = _angle_text if self.keyword == "zero" else _command_line_value_text
+                text = _command_line_angle_text if self.keyword == "zero" else _command_line_value_text
                 entries = [f"{key}={text(value, blank)}" for key, value in self.value.items()]
             case (first, last) if self.keyword == "rows":
                 entries = [":".join("" if end is None else str(end) for end in (first, last))]
@@ -124,7 +124,7 @@ class Message(str):
 
     def __new__(cls, code: str, what: str, remedy: str = "", /, **facts: Any) -> Self:
         """Fill the templates."""
-        facts = {name: _to_picklable(value) for name, value in facts.items()}
+        facts = {name: _picklable_fact(value) for name, value in facts.items()}
         texts = [
             (_fill_template(what, facts, front), _fill_template(remedy, facts, front))
             for front in ("python", "command line")
@@ -197,7 +197,7 @@ class Message(str):
 
 
 def messages_in(data: object) -> Iterator[Message]:
-    """Every message in nested containers, each text once."""
+    """Yield every message in nested containers, each text once."""
     seen: dict[str, Message] = {}
 
     def collect_messages(part: object) -> None:
@@ -221,7 +221,7 @@ def command_line_wording(text: str) -> str:
 
 
 def _restore_message(*parts: Any) -> Message:
-    """Undo pickling."""
+    """Make a message again from what was pickled."""
     return Message._create(*parts)
 
 
@@ -295,16 +295,16 @@ def _command_line_value_text(value: Any, blank: str) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _angle_text(value: Any, blank: str) -> str:
-    """Angle in rad (or a length) as it is typed, whole degrees with their unit."""
+def _command_line_angle_text(value: Any, blank: str) -> str:
+    """A joint position (rad or m) as typed on the command line, whole degrees as `90deg`; blank: for any value."""
     if not isinstance(value, float) or not math.isfinite(value):
         return _command_line_value_text(value, blank)
     degrees = round(math.degrees(value))
     return f"{degrees}deg" if degrees and abs(value - math.radians(degrees)) < 1e-9 else repr(float(value))
 
 
-def _to_picklable(value: Any) -> Any:
-    """Data in place of what cannot travel: the message or text of an error, the name of a file, a plain number."""
+def _picklable_fact(value: Any) -> Any:
+    """A fact as data that can be pickled: an error by its message or text, a path by its name, plain numbers."""
     match value:
         case BaseException():
             return getattr(value, "message", None) or str(value) or type(value).__name__
@@ -314,7 +314,7 @@ def _to_picklable(value: Any) -> Any:
 
 
 def _to_json_value(value: Any, front: Front = "python") -> Any:
-    """Facts as JSON can hold them."""
+    """A fact as JSON can hold it."""
     match value:
         case float() if not math.isfinite(value):
             return None  # JSON has no such numbers

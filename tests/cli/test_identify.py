@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from command_line import CommandLine, write_motion, write_simulated
 from dynid import Identification, base_parameters, load_robot, read_log
-from dynid.cli.log_options import split_log_range
+from dynid.cli.log_options import split_file_and_time_ranges
 from dynid.errors import LogError
 from dynid.excitation.excitation import ros_trajectory, ros_trajectory_yaml
 from dynid.robot.motion import Motion
@@ -142,10 +142,10 @@ def test_identify_takes_parts_of_logs(dynid: CommandLine, log: Path, tmp_path: P
 
 def test_a_name_that_exists_is_no_range(tmp_path: Path) -> None:
     odd = tmp_path / "log@1:2"
-    assert split_log_range(str(odd)) == (str(tmp_path / "log"), ("1:2",))
+    assert split_file_and_time_ranges(str(odd)) == (str(tmp_path / "log"), ("1:2",))
     odd.write_text("")
-    assert split_log_range(str(odd)) == (str(odd), ())
-    assert split_log_range(f"{odd}@3:") == (str(odd), ("3:",))
+    assert split_file_and_time_ranges(str(odd)) == (str(odd), ())
+    assert split_file_and_time_ranges(f"{odd}@3:") == (str(odd), ("3:",))
 
 
 def test_identify_joins_logs_with_all_options(dynid: CommandLine, log: Path, tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_options_that_other_words_make_idle_are_not_taken(folder: Path) -> None:
     assert (given["model"], given["estimator"], str(given["sensor"])) == ("reaction", "huber", "p.toml")
     given = commands()["payload"].make_context("payload", ["--loaded", "a.json", "--unloaded", "b.json"]).params
     assert (given["gravity"], given["cutoff"], given["gain"]) == ("0,0,9.81", None, None)
-    project.forget_values()
+    project.forget_values_in_use()
 
 
 @pytest.mark.parametrize("words", [("robots",), ("identify", "--help"), ("mdh", "--project", "none", "gautier3")])
@@ -415,6 +415,6 @@ def test_no_file_that_init_cannot_read_again_is_written(folder: Path) -> None:
         "a\u2028b.csv", {"lock": {"x\ny": 0.0}, "units": {"q": ["deg", "rad"]}}, comments=("\x00\x1b",)
     )
     sketch = project.Sketch("\u202e.urdf", ("[a]",), (look,), (), False)
-    values = project.parse_project(Path("dynid.toml"), sketch.text().encode()).values
+    values = project.parse_project(Path("dynid.toml"), sketch.project_file_text().encode()).values
     assert values["lock"] == {"x\ny": 0.0}
     assert values["logs"] == ["a\u2028b.csv"]

@@ -11,7 +11,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.dynamics.friction import FRICTION, HARMONICS, FrictionShapes, find_block, friction_columns, joint_scales
+from dynid.dynamics.friction import (
+    FRICTION,
+    HARMONICS,
+    FrictionShapes,
+    find_friction_block,
+    friction_columns,
+    joint_scales,
+)
 from dynid.errors import ModelError
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
 from dynid.robot.robot import JointLimits, Robot
@@ -61,7 +68,7 @@ def test_stops_go_on_from_piece_to_piece() -> None:
 def test_the_lead_in_is_the_odd_reflection(lead: int) -> None:
     """The motion comes from its point reflection at the first sample, started at 0."""
     q, shapes = walk(2), FrictionShapes(("stop1e-3",), np.ones(2))
-    state = shapes.initial_stops(q, lead)
+    state = shapes.initial_stop_states(q, lead)
     some = q[: lead + 1]
     for j in range(2):
         before = 2.0 * q[0, j] - some[::-1, j]
@@ -73,7 +80,7 @@ def test_the_lead_in_is_the_odd_reflection(lead: int) -> None:
 def test_a_motion_in_one_direction_is_settled_by_its_lead_in() -> None:
     t = np.linspace(0.0, 1.0, 200)
     q = np.column_stack([t, -t])
-    assert_allclose(FrictionShapes(("stop1e-2",), np.ones(2)).initial_stops(q, 100), [[1.0, -1.0]])
+    assert_allclose(FrictionShapes(("stop1e-2",), np.ones(2)).initial_stop_states(q, 100), [[1.0, -1.0]])
 
 
 def test_widths_of_sliding_joints_scale_with_their_range() -> None:
@@ -95,12 +102,12 @@ def test_shapes_of_sliding_joints_are_those_of_turning_ones_in_other_lengths() -
     blocks = tuple(name for name in EVERY if name != "load")
     turning, sliding = FrictionShapes(blocks, np.ones(1)), FrictionShapes(blocks, scale)
     t = np.linspace(0.0, 1.0, 100)
-    ours = sliding.values(t, q * scale, v * scale, sliding.stops_along(q * scale, np.zeros((6, 1))), None)
-    theirs = turning.values(t, q, v, turning.stops_along(q, np.zeros((6, 1))), None)
+    ours = sliding.column_values(t, q * scale, v * scale, sliding.stops_along(q * scale, np.zeros((6, 1))), None)
+    theirs = turning.column_values(t, q, v, turning.stops_along(q, np.zeros((6, 1))), None)
     factor = []
     for name in blocks:
         power = {"viscous": 1, "asymmetry": 1, "spring": 1, "quadratic": 2}.get(name, 0)
-        factor += [float(scale[0]) ** power] * len(find_block(name).symbols)
+        factor += [float(scale[0]) ** power] * len(find_friction_block(name).symbols)
     assert_allclose(ours[:, :, 0], theirs[:, :, 0] * factor, rtol=1e-9, atol=1e-12)
 
 
@@ -108,7 +115,7 @@ def test_blocks_are_their_formulas() -> None:
     q, v = np.array([[0.3], [-2.0]]), np.array([[0.7], [-0.2]])
     names = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", *HARMONICS)
     shapes = FrictionShapes(names, np.ones(1))
-    values = shapes.values(np.arange(2.0), q, v, np.zeros((2, 0, 1)), None)[:, :, 0]
+    values = shapes.column_values(np.arange(2.0), q, v, np.zeros((2, 0, 1)), None)[:, :, 0]
     x, w = q[:, 0], v[:, 0]
     dry = np.exp(-((w / 0.5) ** 2)) * np.sign(w)
     expected = [
@@ -122,10 +129,10 @@ def test_load_friction_is_the_size_of_the_rigid_torque_times_a_stop() -> None:
     shapes, rigid = FrictionShapes(("load",), np.ones(1)), np.array([[-3.0], [2.0]])
     stops = np.array([[[0.5]], [[-1.0]]])
     t, still = np.arange(2.0), np.zeros((2, 1))
-    values = shapes.values(t, still, still, stops, rigid)
+    values = shapes.column_values(t, still, still, stops, rigid)
     assert_allclose(values[:, 0, 0], [1.5, -2.0])
     with pytest.raises(ModelError, match="first estimate"):
-        shapes.values(t, still, still, stops, None)
+        shapes.column_values(t, still, still, stops, None)
 
 
 URDF = """<robot name="two"><link name="world"/>
@@ -147,13 +154,13 @@ def test_names_are_unique_over_all_blocks(which: str, tmp_path: Path) -> None:
     robot = table_of_12() if which == "table" else dynid.load_robot(file) if which == "urdf" else random_tree(2)
     names = [*robot.parameter_names, *(column.name for column in friction_columns(robot, EVERY))]
     assert len(set(names)) == len(names)
-    assert len(names) == len(robot.parameter_names) + robot.n * sum(len(find_block(b).symbols) for b in EVERY)
+    assert len(names) == len(robot.parameter_names) + robot.n * sum(len(find_friction_block(b).symbols) for b in EVERY)
 
 
 @pytest.mark.parametrize("name", ["stop0", "stop", "stop-1", "stop1e999", "stopp", "Viscous", "stop1e-400", ""])
 def test_unknown_blocks_are_refused(name: str) -> None:
     with pytest.raises(ModelError, match="no friction block"):
-        find_block(name)
+        find_friction_block(name)
 
 
 COUPLING = np.array([[1.0, 0.0, 0.0], [0.4, 1.0, 0.0], [-0.3, 0.7, 1.0]])
@@ -184,7 +191,7 @@ def test_a_stop_is_identified_exactly() -> None:
     robot = dynid.load_robot("gautier3")
     motion = fourier_motion(robot)
     shapes = FrictionShapes(("stop1e-2",), np.ones(3))
-    stops = shapes.stops_along(motion.q, shapes.initial_stops(motion.q, 50))[:, 0]
+    stops = shapes.stops_along(motion.q, shapes.initial_stop_states(motion.q, 50))[:, 0]
     tau = torque(robot, motion) + stops * [3.0, -1.0, 2.0]
     result = dynid.identify(robot, log_of(motion, tau), friction=("viscous", "stop1e-2"))
     assert_allclose([result.value(f"Fs1e-2_{j}") for j in (1, 2, 3)], [3.0, -1.0, 2.0], rtol=0.0, atol=1e-9)

@@ -15,7 +15,7 @@ import dynid
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.identification import Identification
-from dynid.estimation.inference.jackknife import GroupPiece, group_pieces
+from dynid.estimation.inference.jackknife import GroupPiece, row_pieces_of_groups
 from dynid.estimation.regression.rows import acceleration_noise
 from dynid.logs.filtering import Treatment, prepare_window
 from dynid.logs.log import Samples
@@ -250,18 +250,20 @@ def test_pieces_of_blocks_add_up() -> None:
     groups: list[tuple[Block, ...]] = [(block,) for block in state.blocks]
 
     def power(pieces: list[GroupPiece]) -> float:
-        return sum(piece.weight * piece.factors[0].squares for piece in pieces if piece.factors)
+        return sum(piece.weight * piece.factors[0].sum_of_squares for piece in pieces if piece.factors)
 
     def total(groups: list[tuple[Block, ...]], soft: bool) -> float:
-        return sum(power(pieces) for pieces in group_pieces(groups, soft=soft))
+        return sum(power(pieces) for pieces in row_pieces_of_groups(groups, soft=soft))
 
-    first, last = state.blocks[0].head[0].squares, state.blocks[-1].tail[0].squares
-    soft = [power(pieces) for pieces in group_pieces(groups, soft=True, pulled=True)]
+    first, last = state.blocks[0].head[0].sum_of_squares, state.blocks[-1].tail[0].sum_of_squares
+    soft = [power(pieces) for pieces in row_pieces_of_groups(groups, soft=True, pulled=True)]
     assert_allclose(sum(soft), total(groups, False) - 2.0 * (first + last), rtol=1e-12)
     assert min(soft) > 0.0
     without = groups[:3] + groups[5:]
     ends = (groups[0][0].head, groups[2][0].tail, groups[5][0].head, groups[-1][0].tail)
-    assert_allclose(total(without, True), total(without, False) - 2.0 * sum(e[0].squares for e in ends), rtol=1e-12)
+    assert_allclose(
+        total(without, True), total(without, False) - 2.0 * sum(e[0].sum_of_squares for e in ends), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("rate", "cutoff", "motion"), [(100.0, 8.0, 20.0), (500.0, 17.0, 17.0), (1000.0, 4.0, 9.0)])

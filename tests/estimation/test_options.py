@@ -380,7 +380,7 @@ def test_options_are_checked_when_they_are_made_and_stay() -> None:
     given = {"Fv1": 1.0}
     options = Options(friction=["viscous"], joints=["1"], known=given)
     given["Fv2"] = 2.0
-    assert options.blocks == ("viscous",)
+    assert options.friction_blocks == ("viscous",)
     assert options.known == {"Fv1": 1.0}
     with pytest.raises(FrozenInstanceError):
         options.delay = 1.0  # type: ignore[misc]
@@ -395,9 +395,9 @@ def test_options_of_a_robot_name_its_joints_and_columns() -> None:
     robot = replace(
         dynid.load_robot("gautier3"), columns=(JointColumn("spring", "2", positions=np.arange(2.0), torque=np.ones(2)),)
     )
-    assert Options().resolve(robot).joints == robot.joint_names
-    assert Options(joints=["3", "2"]).resolve(robot).joints == ("2", "3")
-    assert [column.name for column in Options().resolve(robot).columns] == ["spring"]
-    assert Options(joints=["1"]).resolve(robot).columns == ()
+    assert Options().resolve_for_robot(robot).joints == robot.joint_names
+    assert Options(joints=["3", "2"]).resolve_for_robot(robot).joints == ("2", "3")
+    assert [column.name for column in Options().resolve_for_robot(robot).columns] == ["spring"]
+    assert Options(joints=["1"]).resolve_for_robot(robot).columns == ()
     with pytest.raises(IdentificationError, match="joints are"):
-        Options(joints=["7"]).resolve(robot)
+        Options(joints=["7"]).resolve_for_robot(robot)

@@ -15,7 +15,7 @@ import pytest
 
 import dynid
 from control_loop import STEP, arm, next_velocity
-from dynid.dynamics.friction import PLAIN, SIGNED, FrictionShapes, find_block
+from dynid.dynamics.friction import PLAIN, SIGNED, FrictionShapes, find_friction_block
 from dynid.estimation.inference.selection import DEFAULT
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -171,10 +171,10 @@ def test_at_rest_signs_are_those_of_the_narrowest_stop() -> None:
     v = np.column_stack([-3.0 * np.sin(3.0 * t), np.where(t < 0.5, -1.0, 1e-4 * np.cos(300.0 * t))])
     shapes = FrictionShapes(("stop1e-4", *SIGNED), np.ones(2), held=1e-4)
     stops = shapes.stops_along(q, -np.ones((1, 2)))
-    values = dict(zip(("stop1e-4", *SIGNED), shapes.values(t, q, v, stops, None).swapaxes(0, 1), strict=True))
+    values = dict(zip(("stop1e-4", *SIGNED), shapes.column_values(t, q, v, stops, None).swapaxes(0, 1), strict=True))
     still = t > 0.6
     for name in ("coulomb", "tanh", "stribeck"):
-        exact = find_block(name).value
+        exact = find_friction_block(name).value
         assert exact is not None
         np.testing.assert_allclose(values[name][:, 0], exact(q, v)[0][:, 0], atol=1e-12)
         np.testing.assert_allclose(values[name][still, 1], -1.0, atol=0.05)

@@ -17,16 +17,16 @@ def test_a_closed_loop_is_solved_once_for_matrix_and_adjoint(monkeypatch: pytest
     rows = BaseRows.of(load_robot("slider_crank"), model="torque", rotor_inertia=False, friction=("viscous",))
     rng = np.random.default_rng(4)
     motion = Motion(np.arange(6.0), *rng.uniform(-0.2, 0.2, (3, 6, rows.robot.n)))
-    weights = rng.normal(size=(6 * rows.channels, len(rows.names)))
+    weights = rng.normal(size=(6 * rows.rows_per_sample, len(rows.names)))
     apart = rows.matrix(motion), rows.adjoint(motion, weights)
     solved: list[int] = []
-    solve = LoopMap.solve
+    solve = LoopMap.tree_motion
 
     def counted(loops: LoopMap, q: Array, v: Array, a: Array, t: Array) -> TreeMotion:
         solved.append(len(q))
         return solve(loops, q, v, a, t)
 
-    monkeypatch.setattr(LoopMap, "solve", counted)
+    monkeypatch.setattr(LoopMap, "tree_motion", counted)
     along = rows.rows_along(motion)
     assert_array_equal(along.matrix(), apart[0])
     assert_array_equal(along.adjoint(weights), apart[1])

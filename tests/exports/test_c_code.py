@@ -14,7 +14,7 @@ import dynid
 from bodies import with_bodies
 from dynid.dynamics.friction import HARMONICS
 from dynid.exports.c_code import write_c_code
-from dynid.exports.subject import export_subject_of
+from dynid.exports.subject import make_export_subject
 from dynid.exports.verify import find_compiler, torques_of_c_code
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -67,7 +67,7 @@ def test_all_functions_give_the_models_torques(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["puma560", "puma560 bodies", "panda", "sr400, couplings", "tree"])
 def test_base_parameters_cost_less_than_standard_ones(name: str) -> None:
-    operations = write_c_code(export_subject_of(ROBOTS[name]())).operations
+    operations = write_c_code(make_export_subject(ROBOTS[name]())).operations
     base, standard = operations.functions["inverse_dynamics"], operations.standard
     assert base.multiplications < standard.multiplications
     assert base.additions < standard.additions
@@ -75,7 +75,7 @@ def test_base_parameters_cost_less_than_standard_ones(name: str) -> None:
 
 
 def test_operations_are_those_of_the_text() -> None:
-    code = write_c_code(export_subject_of(with_bodies("puma560")))
+    code = write_c_code(make_export_subject(with_bodies("puma560")))
     body = code.text.split("void puma560_inverse_dynamics")[-1].split("\n}")[0]
     cost = code.operations.functions["inverse_dynamics"]
     assert body.count(" * ") == cost.multiplications
@@ -85,8 +85,8 @@ def test_operations_are_those_of_the_text() -> None:
 
 def test_the_text_is_reproducible() -> None:
     assert (
-        write_c_code(export_subject_of(with_bodies("panda"))).text
-        == write_c_code(export_subject_of(with_bodies("panda"))).text
+        write_c_code(make_export_subject(with_bodies("panda"))).text
+        == write_c_code(make_export_subject(with_bodies("panda"))).text
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 import dynid
 from bodies import with_bodies
 from dynid.exports import export as exporting
-from dynid.exports.subject import export_subject_of
+from dynid.exports.subject import make_export_subject
 from dynid.exports.verify import Verification, verify_named_file
 from dynid.robot.load import load_robot
 
@@ -120,7 +120,7 @@ def test_errors_name_the_file_that_was_asked_for(suffix: str, tmp_path: Path) ->
     beside, shown = tmp_path / f".hidden{suffix}", tmp_path / f"robot{suffix}"
     beside.write_text("<broken")
     with pytest.raises(dynid.errors.ExportError) as caught:
-        verify_named_file(shown, beside, export_subject_of(with_bodies("gautier3")), None)
+        verify_named_file(shown, beside, make_export_subject(with_bodies("gautier3")), None)
     assert caught.value.code in ("pinocchio_cannot_load", "mujoco_cannot_load", "export_does_not_compile")
     assert caught.value.facts["path"] == str(shown)
     assert "hidden" not in str(caught.value)

@@ -284,7 +284,7 @@ def test_parallelograms_follow_their_relations(name: str) -> None:
     loops = loop_map(robot)
     assert loops is not None
     motion = random_motion(robot, samples=4, seed=8)
-    tree = loops.solve(motion.q, motion.v, motion.a)
+    tree = loops.tree_motion(motion.q, motion.v, motion.a)
     for constant, factors in PARALLELOGRAMS[name]:
         assert_allclose(tree.q @ np.array(factors) + constant, 0.0, atol=1e-14)
 
@@ -295,7 +295,7 @@ def test_slider_crank_has_its_closed_form() -> None:
     q1, v1 = np.linspace(-pi, pi, 41), 1.3
     loops = loop_map(load_robot("slider_crank"))
     assert loops is not None
-    tree = loops.solve(q1[:, None], np.full((41, 1), v1), np.zeros((41, 1)))
+    tree = loops.tree_motion(q1[:, None], np.full((41, 1), v1), np.zeros((41, 1)))
     for k, x in enumerate(q1):
         phi = asin(crank * sin(x) / rod)
         assert_allclose(tree.q[k], [x, -x - phi, crank * cos(x) + rod * cos(phi)], atol=1e-11)

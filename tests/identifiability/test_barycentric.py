@@ -62,7 +62,7 @@ def test_puma_562_has_the_parameters_of_the_paper() -> None:
 def test_puma_562_in_barycentric_letters() -> None:
     """As short as in the paper, where K2 includes m3 d3^2 and mb2 includes m3 d3."""
     robot = load_robot("puma562")
-    found = barycentric(robot).relations_of(base_parameters(robot, model="reaction"))
+    found = barycentric(robot).base_parameter_relations(base_parameters(robot, model="reaction"))
     assert found == (
         "ZZR1 = Kzz1 + Kyy2 + Kyy3", "MYR1 = mby1 + mbz2 + mbz3", "MR1 = m1", "XXR2 = Kxx2 - Kyy2",
         "XZR2 = Kxz2 - 0.4318*mbz3", "ZZR2 = Kzz2", "MXR2 = mbx2", "XXR3 = Kxx3 - Kyy3", "XZ3 = Kxz3", "ZZ3 = Kzz3",
@@ -143,10 +143,10 @@ def test_base_parameters_from_barycentric_ones(seed: int, model: str) -> None:
     X = np.array(
         [0.0 if n in robot.known_zeros else x for n, x in zip(robot.parameter_names, robot.parameters, strict=True)]
     )
-    assert_allclose(found.matrix_of(base) @ found.values(X), base.values(X), rtol=1e-9, atol=1e-9)
+    assert_allclose(found.base_parameter_matrix(base) @ found.values(X), base.values(X), rtol=1e-9, atol=1e-9)
     assert_allclose(np.diag(found.matrix), 1.0)
     assert_allclose(np.abs(np.linalg.det(found.matrix)), 1.0, rtol=1e-9)
-    assert len(found.relations_of(base)) == base.count
+    assert len(found.base_parameter_relations(base)) == base.count
 
 
 @pytest.mark.parametrize("name", ["puma560", "puma562", "iiwa", "panda", "rx90", "gautier3", "ur10"])
@@ -155,14 +155,14 @@ def test_relations_of_revolute_arms_are_short(name: str) -> None:
     robot = load_robot(name)
     base = base_parameters(robot)
     found = barycentric(robot)
-    lines = found.relations_of(base)
+    lines = found.base_parameter_relations(base)
     assert not any(re.search(r"\bm\d", line) for line in lines)
-    assert np.count_nonzero(found.matrix_of(base)) < np.count_nonzero(np.abs(base.matrix) > 1e-12)
+    assert np.count_nonzero(found.base_parameter_matrix(base)) < np.count_nonzero(np.abs(base.matrix) > 1e-12)
 
 
 def test_another_robot_is_refused() -> None:
     found = barycentric(load_robot("puma562"))
     with pytest.raises(DynidError, match="belong to 'puma560'"):
-        found.relations_of(base_parameters(load_robot("puma560")))
+        found.base_parameter_relations(base_parameters(load_robot("puma560")))
     with pytest.raises(DynidError, match="33 standard parameters"):
         found.values(np.zeros(3))

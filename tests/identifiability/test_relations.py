@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sympy import simplify  # type: ignore[import-untyped]
 
 from dynid import Robot, load_robot
-from dynid.identifiability.relations import Regrouping, coefficients_of, relations, relations_latex
+from dynid.identifiability.relations import Regrouping, coefficients_by_kept_column, relations, relations_latex
 from dynid.identifiability.rules import find_by_rules
 from dynid.identifiability.symbolic_numbers import Form
 from dynid.robot.transform import freeze
@@ -84,7 +84,7 @@ def test_a_plain_regrouping_prints_without_rounding_dust() -> None:
     matrix = np.array([[1.0, 0.5, 1e-14], [0.0, 0.0, 1.0]])
     regrouping = Regrouping((0, 2), freeze(matrix))
     names = parameters("ZZ1", "YY2", "ZZ2")
-    assert relations(regrouping.kept, coefficients_of(regrouping), names) == ("ZZR1 = ZZ1 + 0.5*YY2",)
+    assert relations(regrouping.kept, coefficients_by_kept_column(regrouping), names) == ("ZZR1 = ZZ1 + 0.5*YY2",)
 
 
 def test_latex_has_indices_and_powers() -> None:

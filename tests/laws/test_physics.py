@@ -84,7 +84,7 @@ def test_projected_rows_do_the_work_of_the_open_tree(kind: str, seed: int) -> No
     motion = random_motion(robot, seed=seed, spread=0.5)
     loop = loop_map(robot)
     assert loop is not None
-    tree = loop.solve(motion.q, motion.v, motion.a)
+    tree = loop.tree_motion(motion.q, motion.v, motion.a)
     opened = replace(robot, couplings=(), closures=())
     whole = regressor(opened, Motion(motion.t, tree.q, tree.v, tree.a), rotor_inertia=False).matrix
     part = regressor(robot, motion, rotor_inertia=False).matrix
@@ -99,7 +99,7 @@ def test_closed_loops_move_consistently(kind: str, seed: int) -> None:
     motion = around(robot, seed)
     loop = loop_map(robot)
     assert loop is not None
-    tree = loop.solve(motion.q, motion.v, motion.a)
+    tree = loop.tree_motion(motion.q, motion.v, motion.a)
     close(STENCIL @ tree.q / STEP, tree.v[4], 1e-9)
     close(STENCIL @ tree.v / STEP, tree.a[4], 1e-9)
     close(np.einsum("k,kij->ij", STENCIL, tree.G) / STEP, tree.Gdot[4], 1e-9)

@@ -13,7 +13,7 @@ from dynid import load_robot, read_log
 from dynid.errors import LogError
 from dynid.logs.findings import Findings
 from dynid.logs.log import Samples
-from dynid.logs.segments import Splitting, windows
+from dynid.logs.segments import Splitting, windows_of_log
 from dynid.logs.survey import survey
 from dynid.messages import Message
 from dynid.robot.robot import Robot
@@ -38,7 +38,10 @@ def found_in(x: Samples, rows: int = 65_536, robot: Robot | None = None) -> tupl
     log, robot = log_of(x, rows), robot or arm(x.q.shape[1])
     seen = survey(log, robot)
     found = Findings(log.name, seen.rate)
-    used = [window.samples.take(window.core) for window in windows(log, seen, Splitting(20, 1.0, 20, False), found)]
+    used = [
+        window.samples.select_rows(window.core)
+        for window in windows_of_log(log, seen, Splitting(20, 1.0, 20, False), found)
+    ]
     return {m.code: m for m in found.sentences if m.code.split("_")[0] in KINDS}, used
 
 
@@ -80,7 +83,7 @@ def test_public_recordings_have_sound_channels(case: object) -> None:
         log = read_log(file, robot)
         seen = survey(log, robot)
         found = Findings(log.name, seen.rate)
-        for _ in windows(log, seen, Splitting(20, 1.0, 20, False), found):
+        for _ in windows_of_log(log, seen, Splitting(20, 1.0, 20, False), found):
             pass
         assert [m.code for m in found.sentences if m.code.split("_")[0] in KINDS] == []
 
@@ -238,7 +241,7 @@ def test_lines_of_a_text_file_rows_of_others(suffix: str, tmp_path: Path) -> Non
     log = read_log(path, robot)
     seen = survey(log, robot)
     found = Findings(log.name, seen.rate)
-    for _ in windows(log, seen, Splitting(20, 1.0, 20, False), found):
+    for _ in windows_of_log(log, seen, Splitting(20, 1.0, 20, False), found):
         pass
     (message,) = (m for m in found.sentences if m.code == "rubbish_rows")
     assert message.facts["first"] == [700, 701]

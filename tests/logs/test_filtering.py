@@ -46,7 +46,7 @@ def test_a_delay_is_taken_back(delay: float, cutoff: float | None) -> None:
     assert_allclose(prepared.measured[:, 0], prepared.motion.t, atol=1e-12)
     assert len(prepared.motion) == 1000 - treatment.delay_samples
     assert prepared.first == (treatment.delay_samples if delay < 0.0 else 0)
-    assert treatment.delay_samples == int(np.ceil(abs(delay) * 200.0)) <= treatment.trim
+    assert treatment.delay_samples == int(np.ceil(abs(delay) * 200.0)) <= treatment.trimmed_samples
 
 
 @pytest.mark.parametrize("core", [(0, 300), (7, 255), (120, 121), (121, 122), (50, 50)])
@@ -74,5 +74,5 @@ def test_properties_hang_together() -> None:
         for cutoff in (0.5, 3.0, 0.2 * rate, 0.45 * rate):
             for delay in (0.0, 0.01):
                 treatment = Treatment(rate, cutoff, delay=delay)
-                assert treatment.context >= treatment.trim >= treatment.delay_samples
-                assert treatment.shortest > 2 * treatment.trim
+                assert treatment.context_samples >= treatment.trimmed_samples >= treatment.delay_samples
+                assert treatment.shortest_segment > 2 * treatment.trimmed_samples

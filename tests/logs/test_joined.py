@@ -354,7 +354,11 @@ def test_the_command_line_joins_cuts_and_shifts(tmp_path: Path, monkeypatch: pyt
     shifted = reader().read_log("a.csv+b.csv@+0.5")
     assert_allclose(torque(shifted)[:-1], torque(whole)[: len(shifted.t) - 1], atol=0.02)
     assert shifted.t[0] == pytest.approx(0.5)
-    assert log_options.paths_of_logs(["a.csv@1:4+b.csv@-0.5", "c.csv"]) == [Path("a.csv"), Path("b.csv"), Path("c.csv")]
+    assert log_options.files_of_log_arguments(["a.csv@1:4+b.csv@-0.5", "c.csv"]) == [
+        Path("a.csv"),
+        Path("b.csv"),
+        Path("c.csv"),
+    ]
     write(tmp_path / "a.csv+b.csv", columns(t[:10], "q", "tau"))
     assert len(reader().read_log("a.csv+b.csv").t) == 10
     write(tmp_path / "c+d.csv", columns(own, "v"))

@@ -13,7 +13,7 @@ RATES = [(30.0, 3.0), (30.0, 13.5), (125.0, 10.0), (250.0, 112.0), (1000.0, 2.0)
 @pytest.mark.parametrize(("rate", "cutoff"), RATES)
 def test_it_is_the_butterworth_filter_run_forwards_and_backwards(rate: float, cutoff: float) -> None:
     filter_ = Lowpass(cutoff, rate, 1e-8)
-    half = filter_.half
+    half = filter_.half_length
     x = np.random.default_rng(3).standard_normal((6 * half + 500, 2)).cumsum(axis=0)
     sections = butter(4, cutoff, fs=rate, output="sos")
     expected = sosfiltfilt(sections, x, axis=0)[half:-half]
@@ -27,8 +27,8 @@ def test_derivatives_are_those_of_the_filtered_sinusoid(rate: float, cutoff: flo
     """Also with an offset of 100 rad, to which derivatives must not answer; at the cut-off the gain is a half."""
     filter_ = Lowpass(cutoff, rate, 1e-8)
     w = 2.0 * np.pi * share * cutoff
-    t = np.arange(2 * filter_.half + 300)[:, None] / rate
-    inside = t[filter_.half : -filter_.half]
+    t = np.arange(2 * filter_.half_length + 300)[:, None] / rate
+    inside = t[filter_.half_length : -filter_.half_length]
     warped = np.tan(w / rate / 2.0) / np.tan(np.pi * cutoff / rate)
     gain = 1.0 / (1.0 + warped**8)
     if share == 1.0:
@@ -44,7 +44,7 @@ def test_derivatives_are_those_of_the_filtered_sinusoid(rate: float, cutoff: flo
 def test_decimation_keeps_samples_of_the_filtered_signal(rate: float, cutoff: float, step: int) -> None:
     filter_ = Lowpass(cutoff, rate)
     for length in (1, step, 7 * step + 1, 200):
-        x = np.random.default_rng(length).standard_normal((2 * filter_.half + length, 3))
+        x = np.random.default_rng(length).standard_normal((2 * filter_.half_length + length, 3))
         assert_allclose(filter_.decimate(x, step), filter_.smooth(x)[::step], atol=1e-12)
 
 

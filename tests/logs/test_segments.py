@@ -8,7 +8,7 @@ from dynid.logs import segments as module
 from dynid.logs.findings import Findings
 from dynid.logs.log import Samples
 from dynid.logs.ordering import concatenate_samples, map_samples
-from dynid.logs.segments import Splitting, Window, windows
+from dynid.logs.segments import Splitting, Window, windows_of_log
 from dynid.logs.stray_times import LATE
 from dynid.logs.survey import survey
 from log_makers import arm, log_of, recording
@@ -25,7 +25,7 @@ def cut(
     seen = survey(log, ROBOT)
     found = Findings("x", seen.rate)
     splitting = Splitting(context, max(5.0 / seen.rate, 0.025), shortest, regular)
-    return list(windows(log, seen, splitting, found)), found
+    return list(windows_of_log(log, seen, splitting, found)), found
 
 
 def segments(pieces: list[Window]) -> list[Samples]:
@@ -35,7 +35,7 @@ def segments(pieces: list[Window]) -> list[Samples]:
     for w in pieces:
         assert w.first + w.core.start == done.get(w.segment, 0)
         done[w.segment] = w.first + w.core.stop
-        cores.setdefault(w.segment, []).append(w.samples.take(w.core))
+        cores.setdefault(w.segment, []).append(w.samples.select_rows(w.core))
     return [concatenate_samples(parts) for parts in cores.values()]
 
 
@@ -50,7 +50,7 @@ def same(left: Samples, right: Samples, atol: float = 0.0) -> None:
 def shuffled(samples: Samples, reach: int, seed: int = 1) -> Samples:
     """Rows out of order, each by less than `reach` rows."""
     order = np.argsort(np.arange(len(samples)) + np.random.default_rng(seed).uniform(0, reach, len(samples)))
-    return samples.take(order)
+    return samples.select_rows(order)
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,7 @@ def test_jitter_is_interpolated_on_a_grid(rows: int) -> None:
     samples = recording(t)
     pieces, found = cut(samples, rows)
     (segment,) = segments(pieces)
-    same(segment.take(slice(0, 400)), samples.take(slice(0, 400)))
+    same(segment.select_rows(slice(0, 400)), samples.select_rows(slice(0, 400)))
     assert_allclose(np.diff(segment.t), 0.01, rtol=1e-6)
     assert_allclose(len(segment), 1500, atol=2)
     expected = map_samples(samples, segment.t, lambda x: _interpolate(segment.t, t, x))
@@ -124,9 +124,9 @@ def test_lost_samples_are_filled_and_others_stay(start: float) -> None:
     """On the grid of a log from which samples are missing, recorded samples come out again."""
     whole = recording(start + np.arange(3000) / 1000.0)
     kept = np.flatnonzero(np.arange(3000) % 97 != 50)
-    pieces, found = cut(whole.take(kept))
+    pieces, found = cut(whole.select_rows(kept))
     (segment,) = segments(pieces)
-    same(segment, map_samples(whole.take(slice(0, len(segment))), whole.t[: len(segment)], lambda x: x), 5e-5)
+    same(segment, map_samples(whole.select_rows(slice(0, len(segment))), whole.t[: len(segment)], lambda x: x), 5e-5)
     assert len(segment) >= 2999
     assert found.gaps == 0
 
@@ -173,7 +173,7 @@ def test_first_rows_may_be_empty(rows: int) -> None:
     samples = recording(np.arange(2000) / 100.0)
     samples.q[:1100] = np.nan
     pieces, found = cut(samples, rows)
-    same(segments(pieces)[0], samples.take(slice(1100, None)))
+    same(segments(pieces)[0], samples.select_rows(slice(1100, None)))
     assert found.missing.count == 1100
 
 
@@ -191,7 +191,7 @@ def test_rows_out_of_order_are_sorted(rows: int) -> None:
 def test_rows_that_come_much_too_late_are_left_out() -> None:
     samples = recording(np.arange(1200) / 1000.0)
     order = np.insert(np.delete(np.arange(1200), 300), 900, 300)
-    pieces, found = cut(samples.take(order), 100)
+    pieces, found = cut(samples.select_rows(order), 100)
     assert found.late == 1
     assert found.restarts == 0
     assert len(segments(pieces)[0]) >= 1199
@@ -200,7 +200,7 @@ def test_rows_that_come_much_too_late_are_left_out() -> None:
 @pytest.mark.parametrize("rows", SOME)
 def test_repeated_rows_are_left_out(rows: int) -> None:
     samples = recording(np.arange(900) / 100.0)
-    pieces, found = cut(samples.take(np.repeat(np.arange(900), 2)), rows)
+    pieces, found = cut(samples.select_rows(np.repeat(np.arange(900), 2)), rows)
     same(segments(pieces)[0], samples)
     assert found.repeated_times == 900
     assert found.spread_times == found.out_of_order == 0

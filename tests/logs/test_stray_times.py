@@ -13,7 +13,7 @@ from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
 from dynid.logs.ordering import concatenate_samples, rows_in_time_order
 from dynid.logs.read import read_log
-from dynid.logs.segments import Splitting, windows
+from dynid.logs.segments import Splitting, windows_of_log
 from dynid.logs.survey import survey
 from dynid.robot.load import load_robot
 from log_makers import arm, log_of, recording
@@ -87,7 +87,7 @@ def test_gaps_and_clocks_that_start_again_are_no_rubbish(gap: float, rows: int) 
 def test_postures_at_rare_and_irregular_times_are_all_used() -> None:
     t = np.cumsum(np.random.default_rng(0).pareto(0.7, 300) + 0.1)  # steps from a tenth of a second to days
     postures = np.random.default_rng(1).permutation(300)
-    _, found = ordered(log_of(replace(recording(np.arange(300) / 10.0).take(postures), t=t)))
+    _, found = ordered(log_of(replace(recording(np.arange(300) / 10.0).select_rows(postures), t=t)))
     assert found.strays.count == 0
 
 
@@ -100,7 +100,7 @@ def test_every_format_names_the_rows(kind: str, tmp_path: Path) -> None:
     log = read_log(path, panda)
     seen = survey(log, panda)
     found = Findings(log.name, seen.rate)
-    list(windows(log, seen, Splitting(5, 0.025, 10, True), found))
+    list(windows_of_log(log, seen, Splitting(5, 0.025, 10, True), found))
     is_text = kind.lower().endswith(("csv", "txt", "gz"))
     where = "line 2, 301, 601" if is_text else "row 1, 300, 600"
     assert f"3 rows ({where}) with a time far from those of the rows around: left out" in found.sentences

@@ -161,8 +161,8 @@ def bad(**changes: Array) -> Samples:
 @pytest.mark.parametrize(
     ("samples", "problem"),
     [
-        (bad().take(slice(0, 0)), "fewer than two samples"),
-        (bad().take(slice(0, 1)), "fewer than two samples"),
+        (bad().select_rows(slice(0, 0)), "fewer than two samples"),
+        (bad().select_rows(slice(0, 1)), "fewer than two samples"),
         (bad(t=np.full(200, 7.0)), "time is constant"),
         (bad(t=np.full(200, np.nan)), "column of time, which is empty"),
         (bad(a=np.array([1.0, np.nan]) * np.ones((200, 1))), "column of a of j1, which is empty"),

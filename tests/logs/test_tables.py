@@ -132,7 +132,7 @@ def test_dates_and_durations_in_frames_are_times() -> None:
 def test_an_array_with_a_header_is_a_log() -> None:
     for array in (table(), np.asfortranarray(table()), table().T.copy()):
         assert_same(read_log(array, ROBOT, header=HEADER))
-    assert_same(read_log(table(), ROBOT, header=HEADER, rows=(3, 20)), X.take(slice(2, 20)))
+    assert_same(read_log(table(), ROBOT, header=HEADER, rows=(3, 20)), X.select_rows(slice(2, 20)))
 
 
 def test_names_of_joints_beside_matrices_order_their_columns() -> None:
@@ -145,7 +145,7 @@ def test_names_of_joints_beside_matrices_order_their_columns() -> None:
 
 @pytest.mark.parametrize("rows", [(1, 300), (17, 260), (5, None), (None, 7), (300, 300)])
 def test_rows_count_from_one_in_every_format(rows: tuple[int | None, int | None], tmp_path: Path) -> None:
-    wanted = X.take(slice((rows[0] or 1) - 1, rows[1]))
+    wanted = X.select_rows(slice((rows[0] or 1) - 1, rows[1]))
     pl.DataFrame(as_columns(X)).write_parquet(tmp_path / "log.parquet", row_group_size=64)
     np.savez(tmp_path / "log.npz", data=table())
     plain_file(tmp_path / "log.csv")
@@ -173,7 +173,7 @@ def test_rubbish_outside_of_the_rows_is_not_looked_at(tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     lines[1], lines[250] = "Traceback (most recent call last):", ",,,,oops"
     path.write_text("\n".join(lines) + "\n")
-    assert_same(read_log(path, ROBOT, header=HEADER, rows=(3, 250)), X.take(slice(2, 250)))
+    assert_same(read_log(path, ROBOT, header=HEADER, rows=(3, 250)), X.select_rows(slice(2, 250)))
     with pytest.raises(dynid.DynidError, match="line 251"):
         _ = read_log(path, ROBOT, header=HEADER, rows=(3, 260)).q
 

@@ -251,7 +251,7 @@ def test_content_of_a_corrected_log_is_that_of_the_right_one(tmp_path: Path) -> 
     for log in (Log(right.t, right.q, tau=right.tau), wrong.rewired(wiring), wrong):
         marker = ContentMarker()
         for chunk in log.chunks(90):
-            marker.add(chunk)
+            marker.add_samples(chunk)
         contents.append(marker.content())
     assert_array_equal(contents[0].marks, contents[1].marks)
     assert contents[0].shared_intervals(contents[1]) == [(-np.inf, np.inf)]

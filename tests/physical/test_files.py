@@ -14,7 +14,7 @@ from bodies import bodied, identified
 from dynid.errors import PhysicalError
 from dynid.physical.parameters import PhysicalParameters
 from dynid.robot.transform import Array
-from dynid.storage.records import build, dump
+from dynid.storage.records import from_plain_data, to_plain_data
 from fourier import fourier_motion
 
 ARRAYS = (
@@ -46,9 +46,9 @@ def _without(data: dict[str, Any], key: str) -> None:
 
 
 def _no_body(data: dict[str, Any]) -> None:
-    values = build(Array, data["values"])
+    values = from_plain_data(Array, data["values"])
     values[9] = -1.0
-    data["values"] = dump(Array, values)
+    data["values"] = to_plain_data(Array, values)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import blind, bodied, identified, smallest_eigenvalue, torque_error
 from dynid.errors import PhysicalError
-from dynid.physical.cone import UPPER, link_basis, smallest_relative_eigenvalue, symmetric_from_svec
+from dynid.physical.cone import UPPER, link_coordinate_basis, smallest_relative_eigenvalue, symmetric_from_svec
 from dynid.physical.search import MARGIN
 from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia
 from fourier import fourier_motion
@@ -100,7 +100,7 @@ def test_distance_from_the_prior_does_not_depend_on_frames_or_units() -> None:
     A = np.array([[1, 0.3, 0.2, 0.5], [0, 2, 0.1, -0.4], [0, 0, 0.7, 0.1], [0, 0, 0, 1.0]])  # any change of coordinates
 
     def distance(x: np.ndarray, prior: np.ndarray) -> float:
-        return float(np.linalg.norm(np.linalg.solve(link_basis(prior), x - prior)))
+        return float(np.linalg.norm(np.linalg.solve(link_coordinate_basis(prior), x - prior)))
 
     moved = [from_pseudo_inertia(3.0 * A @ pseudo_inertia(p) @ A.T) for p in (x, prior)]
     assert_allclose(distance(x, prior), distance(*moved), rtol=1e-9)

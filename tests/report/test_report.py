@@ -23,7 +23,7 @@ from dynid.report.elements import escape_control_characters, escape_plot_text, u
 from dynid.report.page import plotly_script
 from dynid.report.replay import replay_logs
 from dynid.report.sections.fit import friction_curve
-from dynid.report.sections.parameters import nominal_values, weighted_singular_values
+from dynid.report.sections.parameters import _nominal_values_by_name, weighted_singular_values
 from dynid.report.write import ComparedResults
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
@@ -187,8 +187,8 @@ def test_curves_are_the_predicted_torques() -> None:
     found = identify(robot(), clean, friction=PLAIN)
     assert found.cutoff is None
     (replay,) = replay_logs(found, [clean], fitted=True)
-    t, predicted = replay.curve(1, 2)
-    measured, residual = replay.curve(0, 2)[1], replay.curve(2, 2)[1]
+    t, predicted = replay.curve_of_channel(1, 2)
+    measured, residual = replay.curve_of_channel(0, 2)[1], replay.curve_of_channel(2, 2)[1]
     assert len(t) == len(motion)
     assert clean.tau is not None
     assert_allclose(predicted, found.predict(motion)[:, 2], atol=1e-9)
@@ -213,7 +213,7 @@ def test_clouds_show_what_friction_must_explain() -> None:
 
 def test_nominal_values_and_condition_are_those_of_the_result() -> None:
     found = result()
-    nominal = nominal_values(found)
+    nominal = _nominal_values_by_name(found)
     assert_allclose([nominal[name] for name in found.names], truth(robot(), found), rtol=1e-12, atol=1e-12)
     values, directions = weighted_singular_values(found)
     assert values[0] / values[-1] == pytest.approx(found.condition, rel=1e-6)

@@ -17,7 +17,7 @@ def test_every_peak_stays_where_it_was(chunk: int) -> None:
     x[peaks, 1] += 50.0 * np.sign(rng.standard_normal(12))
     thin = Envelope(3, 200)
     for start in range(0, len(t), chunk):
-        thin.add(t[start : start + chunk], x[start : start + chunk])
+        thin.add_rows(t[start : start + chunk], x[start : start + chunk])
     for k in range(3):
         at, values = thin.curve(k)
         assert len(at) <= 2 * (2 * 200 + 1)
@@ -35,14 +35,14 @@ def test_every_peak_stays_where_it_was(chunk: int) -> None:
 def test_short_curves_are_left_alone() -> None:
     t = np.arange(50.0)
     thin = Envelope(1, 100)
-    thin.add(t, np.sin(t)[:, None])
+    thin.add_rows(t, np.sin(t)[:, None])
     assert_array_equal(thin.curve(0), (t, np.sin(t)))
 
 
 def test_segments_are_apart() -> None:
     thin = Envelope(1, 100)
     for segment in range(3):
-        thin.add(10.0 * segment + np.arange(5.0), np.ones((5, 1)), segment)
+        thin.add_rows(10.0 * segment + np.arange(5.0), np.ones((5, 1)), segment)
     t, x = thin.curve(0)
     assert np.isnan(t).sum() == np.isnan(x).sum() == 2
     assert len(t) == 17
@@ -51,7 +51,7 @@ def test_segments_are_apart() -> None:
 def test_a_log_in_pieces_has_few_points_too() -> None:
     thin = Envelope(1, 50)
     for segment in range(3000):
-        thin.add(segment + np.linspace(0.0, 0.5, 4), np.full((4, 1), float(segment)), segment)
+        thin.add_rows(segment + np.linspace(0.0, 0.5, 4), np.full((4, 1), float(segment)), segment)
     t, x = thin.curve(0)
     assert len(t) <= 3 * (2 * 50 + 1)
     assert np.nanmax(x) == 2999.0
@@ -61,7 +61,7 @@ def test_a_log_in_pieces_has_few_points_too() -> None:
 def test_clouds_are_spread_evenly() -> None:
     cloud = PointSample(100)
     for start in range(0, 10_000, 333):
-        cloud.add(np.arange(start, min(start + 333, 10_000), dtype=float)[:, None])
+        cloud.add_points(np.arange(start, min(start + 333, 10_000), dtype=float)[:, None])
     assert cloud.points is not None
     assert 100 <= len(cloud.points) <= 200
     assert len(set(np.diff(cloud.points[:, 0]))) == 1

@@ -13,7 +13,18 @@ from numpy.testing import assert_array_equal
 from dynid.errors import DynidError
 from dynid.estimation.identification import FlatField
 from dynid.robot.transform import Array, FiniteArray
-from dynid.storage.records import DAMAGE, ROW, Form, Limit, Null, Numbers, build, describe_damage, dump, json_text
+from dynid.storage.records import (
+    DAMAGE,
+    ROW,
+    Form,
+    Limit,
+    Null,
+    Numbers,
+    describe_damage,
+    from_plain_data,
+    json_text,
+    to_plain_data,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ def whole() -> Whole:
 
 
 def written() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(json_text(dump(Stored, whole())))
+    data: dict[str, Any] = json.loads(json_text(to_plain_data(Stored, whole())))
     return data
 
 
@@ -65,17 +76,17 @@ def test_declared_fields_come_back_exactly() -> None:
     assert list(data)[:3] == ["format", "version", "values"]
     assert (data["rows"], data["zero"]) == ([["a", None], ["b", 1 / 3]], ["a", "b", "c"])
     assert data["small"] == [0.1, None, 1e-300]
-    again = build(Stored, data)
+    again = from_plain_data(Stored, data)
     assert again.values.tobytes() == before.values.tobytes()
     assert_array_equal(again.part.small, before.part.small)
     assert (again.rows, again.first, again.other) == (before.rows, before.first, None)
     assert (again.part.zero, again.finite.shape, again.secret) == (before.part.zero, (0, 4), 7)
-    assert json_text(dump(Stored, again)) == json_text(dump(Stored, before))
+    assert json_text(to_plain_data(Stored, again)) == json_text(to_plain_data(Stored, before))
 
 
 def test_a_class_used_twice_keeps_its_form() -> None:
     data = written() | {"other": ["c", None]}
-    assert build(Stored, data).other == Row("c", np.inf)
+    assert from_plain_data(Stored, data).other == Row("c", np.inf)
 
 
 def test_flat_names_are_those_of_the_parts() -> None:
@@ -110,13 +121,13 @@ def test_flat_names_are_those_of_the_parts() -> None:
         ({"values": {"shape": [1], "float64": "AAAAAAAA8D8=", "code": "exit()"}}, "values.code"),
         ({"values": [1.0]}, "values"),
         ({"values": None}, "values"),
-        ({"finite": dump(Array, np.array([np.inf]))}, "finite"),
+        ({"finite": to_plain_data(Array, np.array([np.inf]))}, "finite"),
         ({"zero": "abc"}, "zero"),
     ],
 )
 def test_what_a_file_may_not_hold_is_one_line(change: dict[str, Any], place: str) -> None:
     with pytest.raises(DAMAGE) as caught:
-        build(Stored, written() | change)
+        from_plain_data(Stored, written() | change)
     text = describe_damage(caught.value)
     assert place in text
     assert "\n" not in text
@@ -129,22 +140,22 @@ def test_missing_fields_are_named() -> None:
         data = written()
         del data[name]
         with pytest.raises(DAMAGE) as caught:
-            build(Stored, data)
+            from_plain_data(Stored, data)
         assert describe_damage(caught.value).startswith(f"{name}: ")
 
 
 def test_numbers_of_numpy_are_plain_in_files() -> None:
     one = Whole(whole().part, (Row("a", np.float64(2.0)),), Row("a"), np.int64(3), np.zeros(1))  # type: ignore[arg-type]
-    data = json.loads(json_text(dump(Stored, one)))
+    data = json.loads(json_text(to_plain_data(Stored, one)))
     assert (data["count"], data["rows"]) == (3, [["a", 2.0]])
 
 
 def test_only_optional_fields_may_be_missing() -> None:
     strict = Annotated[Row, Form(optional=())]
-    assert build(Row, {"name": "a"}) == Row("a")
-    assert build(strict, {"name": "a", "size": 0.0}) == Row("a")
+    assert from_plain_data(Row, {"name": "a"}) == Row("a")
+    assert from_plain_data(strict, {"name": "a", "size": 0.0}) == Row("a")
     with pytest.raises(ValueError, match="no 'size'"):
-        build(strict, {"name": "a"})
+        from_plain_data(strict, {"name": "a"})
 
 
 def test_text_of_a_file_does_not_break_the_line() -> None:

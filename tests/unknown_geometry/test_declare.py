@@ -13,7 +13,7 @@ import pytest
 from dynid import DynidError, ModelParameters, Robot, count_model_parameters, load_robot, model_parameters, regressor
 from dynid.robot.io.toml_writer import table_text
 from dynid.robot.robot import StoredRobot
-from dynid.storage.records import build, dump
+from dynid.storage.records import from_plain_data, to_plain_data
 from robots import random_motion
 
 RIGHT = math.pi / 2
@@ -85,7 +85,7 @@ def test_known_zeros_in_a_frame_that_moves_are_refused(load: Callable[[str], Rob
 
 def test_what_is_unknown_survives_files(tmp_path: Path) -> None:
     robot = replace(load_robot("scara"), unknown=("A1", "A2"))
-    assert build(StoredRobot, dump(StoredRobot, robot)).unknown == robot.unknown
+    assert from_plain_data(StoredRobot, to_plain_data(StoredRobot, robot)).unknown == robot.unknown
     file = tmp_path / "again.toml"
     file.write_text(table_text(robot))
     again = load_robot(file)

@@ -12,7 +12,7 @@ from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DynidError
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.viewer.scene import skeleton_of
+from dynid.viewer.scene import make_skeleton
 from dynid.viewer.server import initial_positions, make_joint_path, tree_positions
 from robots import random_tree
 
@@ -26,7 +26,7 @@ def in_base(robot: Robot, q: Array, link: int, points: Array) -> Array:
 def test_bones_join_frames_of_revolute_joints_and_rails_hold_slides(seed: int) -> None:
     robot = random_tree(seed)
     q = np.random.default_rng(seed).uniform(-1.0, 1.0, (40, len(robot.tree_joints)))
-    skeleton = skeleton_of(robot, q)
+    skeleton = make_skeleton(robot, q)
     for sample in q[:3]:
         poses = link_poses(robot, sample[None])
         for k, link in enumerate(robot.links):
@@ -42,7 +42,7 @@ def test_bones_join_frames_of_revolute_joints_and_rails_hold_slides(seed: int) -
 def test_every_bundled_robot_can_be_drawn_at_rest(name: str) -> None:
     robot = load_robot(name)
     q = tree_positions(initial_positions(robot)[None], loop_map(robot))
-    skeleton = skeleton_of(robot, q)
+    skeleton = make_skeleton(robot, q)
     assert 0.1 <= skeleton.reach < 20.0
     assert all(np.isfinite(segments).all() for segments in (*skeleton.bones.values(), *skeleton.axes.values()))
     assert set(skeleton.axes) == set(robot.tree_joints)
@@ -52,7 +52,7 @@ def test_the_rod_of_a_closed_loop_ends_on_the_slider() -> None:
     robot = load_robot("slider_crank")
     q = np.linspace(0.0, 6.0, 50)[:, None]
     path = make_joint_path(robot, np.linspace(0.0, 1.0, 50), q)
-    skeleton = skeleton_of(robot, path.q)
+    skeleton = make_skeleton(robot, path.q)
     for time in (0.0, 0.37, 1.0):
         rod = in_base(robot, path.positions_at(time), 1, skeleton.bones[1][0])
         assert_allclose(rod[1, :2], link_poses(robot, path.positions_at(time)).position[2][0, :2], atol=2e-3)

@@ -13,7 +13,7 @@ import warnings
 from itertools import pairwise
 from pathlib import Path
 
-from dynid.cli.project import forget_values, values_in_use
+from dynid.cli.project import forget_values_in_use, values_in_use
 from dynid.errors import DynidError
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     except Exception as error:
         code = 130 if interrupts.seen else _describe_failure(error)
     finally:
-        forget_values()
+        forget_values_in_use()
     if code == 130:
         _write_error("dynid: interrupted")
     sys.exit(code or 0)

@@ -26,7 +26,7 @@ _ROWS = re.compile(r"#?(?P<first>\d{1,18})?:(?P<last>\d{1,18})?")
 
 
 def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
-    """The robot on the force plate that a file describes, or as it is."""
+    """Put the robot on the force plate that a file describes; without a file, return it as it is."""
     if sensor is None:
         return robot
     from dynid.robot.io.force_sensor import with_sensor_from_file
@@ -46,16 +46,16 @@ def load_configured_robot(robot: str, gravity: str | None, lock: Sequence[str], 
     return load_robot_file(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
 
 
-def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str], keep: Sequence[Path]) -> None:
-    """See before any work that the results can be written."""
+def check_output_files(out: Path | None, json: Path | None, *, suffixes: Sequence[str], keep: Sequence[Path]) -> None:
+    """Check before any work that the files of --out and --json can be written."""
     terminal.check_output_path("--out", out, suffixes=suffixes, keep=keep)
     terminal.check_output_path("--json", json, keep=keep)
     if out is not None and json is not None and out.resolve() == json.resolve():
         raise DynidError("same_output_twice", "--out and --json both name {out}", "give them different names", out=out)
 
 
-def split_log_range(word: str, folder: Path = Path()) -> tuple[str, tuple[str, ...]]:
-    """Split `log.csv@2.5:20` into the file and its ranges; a name that exists in the folder is taken as it is."""
+def split_file_and_time_ranges(word: str, folder: Path = Path()) -> tuple[str, tuple[str, ...]]:
+    """Split `log.csv@2.5:20` into the file and its time ranges; the name of an existing file is not split."""
     name = word
     ranges: list[str] = []
     while "@" in name and not (folder / name).exists():
@@ -90,11 +90,11 @@ def split_recording(word: str, folder: Path = Path()) -> list[FilePart]:
 def _split_shift(word: str, folder: Path) -> FilePart:
     """A file with its ranges and its shift of time, which comes last: `b.csv@2:10@-0.5`."""
     shift = None if (folder / word).exists() else _SHIFT.fullmatch(word)
-    name, ranges = split_log_range(shift["name"] if shift else word, folder)
+    name, ranges = split_file_and_time_ranges(shift["name"] if shift else word, folder)
     return FilePart(name, float(shift["shift"]) if shift else 0.0, ranges, cut=cut_log)
 
 
-def paths_of_logs(words: Iterable[str]) -> list[Path]:
+def files_of_log_arguments(words: Iterable[str]) -> list[Path]:
     """The files that LOGs name."""
     return [Path(part.source) for word in words for part in split_recording(word)]
 
@@ -111,12 +111,13 @@ def cut_log(log: Part, text: str) -> Part:
             text=text,
         )  # fmt: skip
     first, last = log.span
-    start, stop = (_parse_instant(log, text, match[side], last - first) for side in ("start", "stop"))
+    start, stop = (_parse_range_end(log, text, match[side], last - first) for side in ("start", "stop"))
     begins = start is None or start == 0.0
     return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
 
 
-def _parse_instant(log: Log | TimedTable, text: str, word: str | None, length: float) -> float | None:
+def _parse_range_end(log: Log | TimedTable, text: str, word: str | None, length: float) -> float | None:
+    """Start or end (s) of a time range such as `2.5`, `-2` or `65%`; None where it is left open."""
     if word is None:
         return None
     value = float(word.rstrip("%"))
@@ -238,7 +239,7 @@ def parse_validation(words: Sequence[str], reader: LogReader) -> list[Log] | flo
 
 
 def parse_friction(text: str) -> str | tuple[str, ...]:
-    """The recipe, nothing, or blocks by name."""
+    """Parse --friction: the recipe, none, or friction blocks by name, separated by commas."""
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     if not words:
         raise DynidError("option_malformed", "--friction:", "give auto, none, or blocks such as viscous,coulomb,offset")

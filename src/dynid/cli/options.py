@@ -112,13 +112,13 @@ def load_robot_file(source: str, **options: Any) -> Robot:
     return load_robot(source, **options, **_READING.get())
 
 
-def reading_options() -> dict[str, Any]:
+def robot_file_options() -> dict[str, Any]:
     """Options of `load_robot` that the command line gives: xacro and package_path."""
     return dict(_READING.get())
 
 
-def reading_words() -> list[str]:
-    """The same as words of a command."""
+def robot_file_option_words() -> list[str]:
+    """Options of the command line that load the robot, as words of a command."""
     given = _READING.get()
     xacro = given.get("xacro", {})
     words = ["--xacro"] * bool(xacro)

@@ -99,7 +99,7 @@ class ProjectValues:
 
     @property
     def note(self) -> Message:
-        """The words that were not typed."""
+        """Note on the words that came from the project file."""
         return Message("values_from_project_file", "from {file}: {words}", file=self.file, words=shlex.join(self.words))
 
     @property
@@ -108,7 +108,7 @@ class ProjectValues:
         return f" (from {self.file}: {', '.join(self.values)})"
 
     def facts(self) -> dict[str, Any]:
-        """The file and its values for machines."""
+        """The project file and its values for `--json`."""
         return {"file": str(self.file), "sha256": self.sha256, "values": dict(self.values)}
 
 
@@ -120,14 +120,14 @@ def values_in_use() -> ProjectValues | None:
     return _in_use.get()
 
 
-def forget_values() -> None:
-    """Say that no command runs any more."""
+def forget_values_in_use() -> None:
+    """Forget the values of the command that ran."""
     _in_use.set(None)
 
 
 def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
     """Return the words of a command line, those of the project file before them."""
-    forget_values()
+    forget_values_in_use()
     if command.name in WITHOUT:
         return list(words)
     parsed, _, _ = command.make_parser(ctx).parse_args(args=list(words))
@@ -145,16 +145,18 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     given = [typed[p.name] for p in arguments if p.name in typed]
     count = sum(1 if isinstance(value, str) else len(value) for value in given)
-    options = [p for p in command.params if p not in arguments and p.name not in typed and _takes(command.name, p.name)]
+    options = [
+        p for p in command.params if p not in arguments and p.name not in typed and _takes_option(command.name, p.name)
+    ]
     if not named and not options and count >= sum(p.required for p in arguments):
         return list(words)
     project = read_project(path)
     left_out = _arguments_left_out(project, command.name, arguments, count)
     if not (named or left_out) and "robot" in typed and not _is_same_robot(project, typed["robot"]):
         options = [p for p in options if p.name not in _OF_ROBOT]
-    idle = _idle_names(command.name, project.words | typed)
+    idle = _unused_option_names(command.name, project.words | typed)
     taken = [p for p in (*left_out, *options) if p.name in project.values and p.name not in idle]
-    added = [word for p in taken for word in _words_for(project, p)]
+    added = [word for p in taken for word in _words_of_parameter(project, p)]
     if added:
         values = {p.name: project.values[p.name] for p in taken}
         whole = ["dynid", command.name, *added, *([] if named else ["--project", str(path)]), *words]
@@ -162,7 +164,7 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
     return [*added, *words]
 
 
-def _idle_names(command: str, said: Mapping[str, Any]) -> set[str]:
+def _unused_option_names(command: str, said: Mapping[str, Any]) -> set[str]:
     """Options that a command would refuse beside what else is said: the file holds them for other runs."""
     if command == "identify" and said.get("compare"):
         return {*"model estimator unknown partial sensor diagnose details physical urdf out report".split()}
@@ -176,7 +178,7 @@ def _idle_names(command: str, said: Mapping[str, Any]) -> set[str]:
     return set()
 
 
-def _takes(command: str, name: str) -> bool:
+def _takes_option(command: str, name: str) -> bool:
     """Whether a command takes an option from a project file."""
     if command == "report" and name == "validate":
         return False
@@ -211,7 +213,7 @@ def _is_same_robot(project: Project, typed: str) -> bool:
     return typed == own or Path(typed).resolve() == (project.path.parent / own).resolve()
 
 
-def _words_for(project: Project, parameter: Any) -> list[str]:
+def _words_of_parameter(project: Project, parameter: Any) -> list[str]:
     """What would be typed for a parameter, paths as seen from the current folder."""
     key, value = parameter.name, project.words[parameter.name]
     if isinstance(value, bool):
@@ -231,7 +233,7 @@ def _resolve_word(project: Project, key: str, word: str) -> str:
     if key in _LOGS:
         return _find_logs(project, key, word)
     if key == "sensor" and not place.is_file():
-        raise project.missing_file(key, place)
+        raise project.missing_file_error(key, place)
     return str(place) if key in project.paths or key == "sensor" or (key == "gear" and place.is_file()) else word
 
 
@@ -241,7 +243,7 @@ def _find_robot(project: Project, word: str) -> str:
     if place.is_file():
         return str(place)
     if Path(word).suffix or len(Path(word).parts) > 1:
-        raise project.missing_file("robot", place)
+        raise project.missing_file_error("robot", place)
     return word
 
 
@@ -255,7 +257,7 @@ def _find_logs(project: Project, key: str, word: str) -> str:
     parts = split_recording(word, folder)
     for part in parts:
         if not (folder / part.source).exists():
-            raise project.missing_file(key, folder / part.source)
+            raise project.missing_file_error(key, folder / part.source)
     return "+".join(f"{folder / part.source}{part.suffix}" for part in parts)
 
 
@@ -273,18 +275,22 @@ class Project:
     paths: set[str]
     sha256: str = ""
 
-    def error(self, key: str, code: str, what: str, remedy: str = "", *, table: str = "", **facts: Any) -> DynidError:
+    def error_at_key(
+        self, key: str, code: str, what: str, remedy: str = "", *, table: str = "", **facts: Any
+    ) -> DynidError:
         """An error with the file and the line of a key."""
         line = self._find_line(key, table)
         where = f"{self.path}, line {line}" if line else str(self.path)
         return DynidError(code, "{where}: " + what, remedy, where=where, key=key, **facts)
 
-    def missing_file(self, key: str, place: Path) -> DynidError:
+    def missing_file_error(self, key: str, place: Path) -> DynidError:
         """An error on a file that is named but not there."""
         from dynid.storage.files import suggest_similar_file
 
         near = suggest_similar_file(place)
-        return self.error(key, "file_not_found", "{key}: there is no file {place!r}{near}", place=str(place), near=near)
+        return self.error_at_key(
+            key, "file_not_found", "{key}: there is no file {place!r}{near}", place=str(place), near=near
+        )
 
     def _find_line(self, key: str, table: str) -> int:
         """The line on which a key stands, 0 where it cannot be found."""
@@ -334,7 +340,7 @@ def parse_project(path: Path, content: bytes) -> Project:
             remedy = "did you mean {near:1}?" if near else "the keys are {keys}"
             if key.replace("-", "_") in _identify_options():
                 remedy = "write it below [options]"
-            raise project.error(
+            raise project.error_at_key(
                 key, "unknown_project_key", "there is no key {key!r}", remedy, near=near, keys=list(KEYS),
             )  # fmt: skip
         if key != "options":
@@ -342,7 +348,7 @@ def parse_project(path: Path, content: bytes) -> Project:
             project.words[key] = _check_value(project, key, value)
     options = data.get("options", {})
     if not isinstance(options, dict):
-        raise _Entry(project, "options", KEYS["options"]).malformed(options)
+        raise _Entry(project, "options", KEYS["options"]).wrong_kind_error(options)
     for key, value in options.items():
         _add_option(project, key, value)
     return project
@@ -357,15 +363,15 @@ class _Entry:
     form: str
     table: str = ""
 
-    def malformed(self, value: Any) -> DynidError:
+    def wrong_kind_error(self, value: Any) -> DynidError:
         """The error on a value of the wrong kind."""
         what, text = "{key}: cannot use {value}", value if isinstance(value, str) else json.dumps(value, default=str)
-        return self.project.error(
+        return self.project.error_at_key(
             self.key, "project_value_malformed", what, "write {form}", table=self.table, form=self.form,
             value=repr(text) if isinstance(value, str) else text[:60],
         )  # fmt: skip
 
-    def words(self, value: Any, separator: str | None = None) -> Iterator[str]:
+    def command_line_words(self, value: Any, separator: str | None = None) -> Iterator[str]:
         """Words of a text or number, of a list (one where there is a separator), or of a table: NAME=VALUE."""
         match value:
             case dict():
@@ -378,14 +384,17 @@ class _Entry:
                 yield self._join(value, separator)
 
     def _join(self, value: Any, separator: str | None) -> str:
+        """Items of a value with a separator between them."""
         if isinstance(value, list) and value and separator:
             parts = [self._join(part, None) for part in value]
             if any(re.search(rf"{re.escape(separator)}(?![^\[]*\])", part) for part in parts):
                 what = "{key}: a name in a list holds '{separator}', which no option can tell from the next name"
-                raise self.project.error(self.key, "separator_in_name", what, table=self.table, separator=separator)
+                raise self.project.error_at_key(
+                    self.key, "separator_in_name", what, table=self.table, separator=separator
+                )
             return separator.join(parts)
         if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
-            raise self.malformed(value)
+            raise self.wrong_kind_error(value)
         return value if isinstance(value, str) else repr(value)
 
 
@@ -397,8 +406,8 @@ def _check_value(project: Project, key: str, value: Any) -> list[str]:
     kinds += (dict,) if key in _TABLES else ()
     kinds += (int, float) if key in _NUMBERS else ()
     if not isinstance(value, kinds) or isinstance(value, bool) or value in ([], {}):
-        raise entry.malformed(value)
-    return list(entry.words(value, _JOINED.get(key)))
+        raise entry.wrong_kind_error(value)
+    return list(entry.command_line_words(value, _JOINED.get(key)))
 
 
 def _flat_items(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -434,24 +443,24 @@ def _add_option(project: Project, key: str, value: Any) -> None:
     name, kind = known.get(key.replace("-", "_"), ("", None))
     if not name and key in KEYS:
         what, remedy = "{key!r} is no entry of [options]", "write it above, as a key of its own"
-        raise project.error(key, "unknown_project_key", what, remedy, table="options")
+        raise project.error_at_key(key, "unknown_project_key", what, remedy, table="options")
     if not name:
         near = get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)
-        raise project.error(
+        raise project.error_at_key(
             key, "unknown_project_key", "[options] has no {key!r}", "did you mean {near:1}?" if near else
             "the options are {known}", table="options", near=near, known=list(known),
         )  # fmt: skip
     only = next((part for part in get_args(kind) if part is not type(None)), kind)
     fits, form = _KINDS.get(only, ((str, int, float, list, dict), "a list or a table"))
     if not isinstance(value, fits) or isinstance(value, bool) != (only is bool):
-        raise _Entry(project, key, form, "options").malformed(value)
+        raise _Entry(project, key, form, "options").wrong_kind_error(value)
     if Path in (only, *get_args(only)):
         project.paths.add(name)
     if name in _OUTPUTS and (Path(str(value)).is_absolute() or ".." in Path(str(value)).parts):
         what = "{key}: a project file names outputs in its own folder only"
-        raise project.error(key, "output_outside_project", what, "type --{key} for others", table="options")
+        raise project.error_at_key(key, "output_outside_project", what, "type --{key} for others", table="options")
     project.values[name] = value
-    words = _Entry(project, key, form, "options").words(value, "," if only in _KINDS else None)
+    words = _Entry(project, key, form, "options").command_line_words(value, "," if only in _KINDS else None)
     project.words[name] = value if isinstance(value, bool) else list(words)
 
 
@@ -491,7 +500,7 @@ class LogLook:
         return bool(mine.shape == others.shape and (abs(mine - others) <= 1e-3 * abs(others).max()).all())
 
 
-def _leave_out(looks: Sequence[LogLook]) -> tuple[LogLook, ...]:
+def _mark_unused_logs(looks: Sequence[LogLook]) -> tuple[LogLook, ...]:
     """Logs with the reason why they are not used; those that have none are copies, or take options of their own."""
     done: list[LogLook] = []
     good = [look for look in looks if not look.problem]
@@ -519,8 +528,8 @@ class Sketch:
     others: tuple[str, ...] = ()
 
     @property
-    def rank(self) -> tuple[int, int]:
-        """How well the robot fits the logs: how many can be used, joints and columns that find no partner."""
+    def fit_of_robot(self) -> tuple[int, int]:
+        """How well the robot fits: number of usable logs, joints and columns without a partner."""
         locks = len(self.options.get("lock", {}))
         return len(self.looks), -locks - sum(look.unused for look in self.looks)
 
@@ -530,7 +539,7 @@ class Sketch:
         return self.looks[0].options if self.looks else {}
 
     @property
-    def split(self) -> tuple[list[str], list[str] | str]:
+    def split_logs(self) -> tuple[list[str], list[str] | str]:
         """Logs to fit, and to validate: by their names, else one in four, or a share where there is one."""
         words = [look.word for look in self.looks]
         if len(words) < 2:
@@ -544,9 +553,9 @@ class Sketch:
         """Logs that were given but cannot be used as they are."""
         return [Message("log_left_out", "{problem}", problem=look.problem) for look in self.left_out if self.are_given]
 
-    def lines(self) -> list[str]:
-        """What a person should know at once."""
-        fit, held = self.split
+    def summary_lines(self) -> list[str]:
+        """Lines for a person on what was found."""
+        fit, held = self.split_logs
         lines = [f"{self.robot}: {len(self.joints)} joints"]
         for look in self.looks:
             lines.append(f"{look.word}: {look.summary}, to {'validate' if look.word in held else 'fit'}")
@@ -556,38 +565,39 @@ class Sketch:
         return [*lines, "next: dynid identify" if fit else f"next: add logs to {FILE}"]
 
     def facts(self) -> dict[str, Any]:
-        """The same for machines."""
-        fit, held = self.split
+        """What was found for `--json`."""
+        fit, held = self.split_logs
         facts = {"file": FILE, "robot": self.robot, "logs": fit, "validate": held, **self.options}
         return facts | {"left_out": {look.word: look.problem for look in self.left_out}, "warnings": self.warnings}
 
-    def text(self) -> str:
-        """The project file."""
-        fit, held = self.split
+    def project_file_text(self) -> str:
+        """Text of the project file."""
+        fit, held = self.split_logs
         lines = [
             "# A project of dynid: commands take from this file what is not typed, so that dynid identify is enough.",
             "# What is typed wins. Paths are relative to this file; nothing in it is evaluated.",
-            "", f"robot = {_quoted(self.robot)}", *_comment(f"its joints: {', '.join(map(_quoted, self.joints))}"),
+            "", f"robot = {_toml_string(self.robot)}",
+            *_comment_lines(f"its joints: {', '.join(map(_toml_string, self.joints))}"),
         ]  # fmt: skip
         if self.others:
-            lines += _comment(f"other robot files here: {', '.join(map(_quoted, self.others))}")
+            lines += _comment_lines(f"other robot files here: {', '.join(map(_toml_string, self.others))}")
         for key, entries in self.options.items():
             if entries:
                 reasons = dict.fromkeys(why for look in self.looks for name, why in look.reasons if name == key)
-                lines += ["", *(line for why in reasons for line in _comment(f"{key}: {why}"))]
-                inside = ", ".join(f"{_quoted(name)} = {_toml_value(value)}" for name, value in entries.items())
+                lines += ["", *(line for why in reasons for line in _comment_lines(f"{key}: {why}"))]
+                inside = ", ".join(f"{_toml_string(name)} = {_toml_value(value)}" for name, value in entries.items())
                 lines.append(f"{key} = {{ {inside} }}")
         if fit:
             lines += ["", "# Logs to fit, and to validate (logs, or a share of each to hold out).", "logs = ["]
             notes = {look.word: look.summary for look in self.looks}
-            lines += [f"  {_quoted(word)},  # {notes[word]}" for word in fit] + ["]"]
+            lines += [f"  {_toml_string(word)},  # {notes[word]}" for word in fit] + ["]"]
             lines.append(f"validate = {_toml_value(held)}")
         else:
             lines += ["", "# No log was found that can be used.", '# logs = ["log.csv"]']
         for text in dict.fromkeys(text for look in self.looks for text in look.comments):
-            of = [_quoted(look.word) for look in self.looks if text in look.comments]
-            lines += _comment(text if len(of) == len(self.looks) else f"{', '.join(of)}: {text}")
-        lines += [line for look in self.left_out for line in _comment(f"left out: {look.problem}")]
+            of = [_toml_string(look.word) for look in self.looks if text in look.comments]
+            lines += _comment_lines(text if len(of) == len(self.looks) else f"{', '.join(of)}: {text}")
+        lines += [line for look in self.left_out for line in _comment_lines(f"left out: {look.problem}")]
         if any(look.in_current for look in self.looks):
             lines += [
                 "",
@@ -611,7 +621,7 @@ def sketch_project(robot: str | None, logs: Sequence[str], folder: Path, load: C
     robots = _find_robot_files(folder) if robot is None else [robot]
     words = list(logs) or _find_log_files(folder)
     for word in (*robots, *words):
-        if not _is_text(word):
+        if not _is_plain_text(word):
             raise DynidError("name_not_text", "{word!r}: a name that is no text", "rename the file", word=word)
     if not robots:
         raise DynidError(
@@ -626,10 +636,10 @@ def sketch_project(robot: str | None, logs: Sequence[str], folder: Path, load: C
         except DynidError as error:
             failed.append(error)
             continue
-        looks = _leave_out([_look_at_log(partial(load, name), word, is_given=bool(logs)) for word in words])
+        looks = _mark_unused_logs([_look_at_log(partial(load, name), word, is_given=bool(logs)) for word in words])
         used, rest = (tuple(look for look in looks if bool(look.problem) == out) for out in (False, True))
         sketch = Sketch(name, tuple(joints), used, rest, bool(logs))
-        best = sketch if best is None or sketch.rank > best.rank else best
+        best = sketch if best is None or sketch.fit_of_robot > best.fit_of_robot else best
     if best is None:
         raise failed[0]
     return replace(best, others=tuple(name for name in robots if name != best.robot))
@@ -640,7 +650,7 @@ def _find_robot_files(folder: Path) -> list[str]:
     found = []
     for path in sorted(folder.iterdir()):
         suffix = path.suffix.lower()
-        if path.name.startswith(".") or path.name == FILE or not path.is_file() or not _is_text(path.name):
+        if path.name.startswith(".") or path.name == FILE or not path.is_file() or not _is_plain_text(path.name):
             continue
         with suppress(OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
             if suffix == ".urdf" or (suffix == ".xml" and "<mujoco" in path.read_text(encoding="utf-8")[:100_000]):
@@ -651,7 +661,8 @@ def _find_robot_files(folder: Path) -> list[str]:
 
 
 def _find_log_files(folder: Path) -> list[str]:
-    paths = (path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and _is_text(path.name))
+    """Files and folders of bags that look like logs."""
+    paths = (path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and _is_plain_text(path.name))
     return [path.name for path in paths if _looks_like_log(str(path))]
 
 
@@ -663,7 +674,7 @@ def _looks_like_log(word: str) -> bool:
 
 def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> LogLook:
     """Read the beginning of a log; what its errors propose in locks and units is tried."""
-    from dynid.cli.log_options import LogReader, paths_of_logs
+    from dynid.cli.log_options import LogReader, files_of_log_arguments
     from dynid.logs.survey import survey
 
     options: dict[str, dict[str, Any]] = {"lock": {}, "units": {}}
@@ -690,7 +701,7 @@ def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> Lo
                 options[key] |= entries
                 reasons.append((key, error.message.what))
     summary = f"{seen.rate:.4g} Hz"
-    if sum(path.stat().st_size for path in paths_of_logs([word]) if path.is_file()) < _SMALL:
+    if sum(path.stat().st_size for path in files_of_log_arguments([word]) if path.is_file()) < _SMALL:
         summary += f", {log.span[1] - log.span[0]:.4g} s"
     for channel in ("q", *channels):
         summary += f", {channel} up to {abs(getattr(seen.samples, channel)).max():.3g}"
@@ -716,16 +727,16 @@ def _recognised_columns(log: Log) -> Iterator[str]:
     plan = getattr(log.source, "plan", None)
     if plan is None:
         return
-    yield f"t (s): {_quoted(plan.t.field)}"
+    yield f"t (s): {_toml_string(plan.t.field)}"
     for channel, places in plan.channels.items():
-        columns = [_quoted(p.field if p.column is None else f"{p.field}[:, {p.column}]") for p in places]
+        columns = [_toml_string(p.field if p.column is None else f"{p.field}[:, {p.column}]") for p in places]
         shown = columns if places[0].column is None else [columns[0], "...", columns[-1]]
         yield f"{channel} ({_SI[channel]}): {', '.join(shown)}"
     if log.unused:
         yield f"not used: {', '.join(log.unused[:12])}{', ...' if len(log.unused) > 12 else ''}"
 
 
-def _is_text(name: str) -> bool:
+def _is_plain_text(name: str) -> bool:
     """Whether a name can stand in a file of text."""
     try:
         return bool(name.encode("utf-8"))
@@ -733,18 +744,19 @@ def _is_text(name: str) -> bool:
         return False
 
 
-def _quoted(text: str) -> str:
+def _toml_string(text: str) -> str:
     """A TOML basic string, whatever the text holds."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, str):
-        return _quoted(value)
+        return _toml_string(value)
     return f"[{', '.join(map(_toml_value, value))}]" if isinstance(value, list | tuple) else repr(float(value))
 
 
-def _comment(text: str) -> list[str]:
+def _comment_lines(text: str) -> list[str]:
     """A text as lines of a comment."""
     plain = "".join(c if c.isprintable() else " " for c in text)
     return textwrap.wrap(plain, 110, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)

@@ -57,7 +57,7 @@ def make_console(json: Path | None = None) -> Console:
 
 
 def discard_output(stream: IO[str]) -> None:
-    """Let the rest of an output vanish, also what is still in its buffer when the program ends."""
+    """Discard the rest of an output, also what is in its buffer when the program ends."""
     with suppress(OSError, ValueError):  # a stream in memory has no descriptor
         number = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -187,15 +187,18 @@ def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
 
 
 def _length_text(value: Any) -> str:
+    """A length in m, with its expression where it has one."""
     return f"{value.text} = {value.value:.6g}" if value.text else f"{value.value:.6g}"
 
 
 def _degrees_text(value: Any) -> str:
+    """An angle in degrees, with its expression where it has one."""
     degrees = f"{math.degrees(value.value):.6g}"
     return f"{value.text} = {degrees}" if value.text else degrees
 
 
 def _number_text(value: float, turns: bool) -> str:
+    """A number, in degrees where the joint turns; empty where it is not finite."""
     return f"{math.degrees(value) if turns else value:.5g}" if math.isfinite(value) else ""
 
 
@@ -274,6 +277,7 @@ def write_json(path: Path, data: object) -> None:
 
 
 def _to_json_value(data: object) -> object:
+    """Data as JSON can hold them: null for numbers that are not finite, messages in the words of the command line."""
     match data:
         case float():
             return data if math.isfinite(data) else None
@@ -287,7 +291,7 @@ def _to_json_value(data: object) -> object:
 
 
 def robot_json_data(robot: Robot) -> dict[str, object]:
-    """The table for machines: SI units and radians."""
+    """Table of a robot for `--json`: SI units and radians."""
     joints = []
     for link in robot.links:
         if link.mdh is None:
@@ -343,7 +347,7 @@ def parse_numbers(text: str, option: str, what: str) -> list[float]:
 def check_output_path(
     option: str, path: Path | None, *, suffixes: Sequence[str] = (), keep: Sequence[Path] = ()
 ) -> None:
-    """See before the work that a file can be written there: folder, suffix, and that it is none of the inputs."""
+    """Check before the work that a file can be written there: folder, suffix, and that it is none of the inputs."""
     if path is None or (path == STANDARD_OUTPUT and not suffixes):
         return
     if suffixes and path.suffix.lower() not in suffixes:

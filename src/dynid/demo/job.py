@@ -55,7 +55,7 @@ STIFFNESS, DAMPING = 2000.0, 70.0
 
 
 def record_motion(real: Robot, excitation: Excitation, seed: int) -> tuple[Log, str]:
-    """What encoders and torque sensors would give, positions and torques with noise; and by which simulator."""
+    """Simulated recording of a motion, positions and torques with noise; and the name of the simulator."""
     try:
         t, q, tau = _simulate_in_mujoco(real, excitation.motion(RATE * STEPS))
         by = "MuJoCo, tracked by a controller"
@@ -134,7 +134,7 @@ class MainJob:
         self.failures: list[Message] = []
 
     def run(self) -> Iterator[tuple[float, str]]:
-        """Do it; yield the share that is done, and what is done now or was found."""
+        """Run all steps; yield the share that is done, and what is done now or was found."""
         _make_folder(self.folder)
         yield 0.0, self._find_base_parameters()
         real, said = robot_to_simulate(self.robot, seed=self.seed)
@@ -152,16 +152,18 @@ class MainJob:
         self._write_report_and_model(result, log, second, bodies)
 
     def _file_path(self, name: str) -> Path:
+        """Path of a file in the folder of the job."""
         return self.folder / name
 
     def _write_file(self, name: str, write: Callable[[Path], object]) -> None:
+        """Write a file of the job; a failure is kept for the end."""
         try:
             write(self._file_path(name))
         except DynidError as error:
             self.failures.append(error.message)
 
     def _find_base_parameters(self) -> str:
-        """What can be identified at all."""
+        """Find the base parameters: what can be identified at all."""
         base = base_parameters(self.robot)
         self.facts |= {"base_parameters": base.count, "standard_parameters": len(base.columns)}
         self.summary.append(
@@ -174,7 +176,7 @@ class MainJob:
         return f"{self.robot.name}: base parameters: {base.count} of {len(base.columns)}, such as {base.relations[0]}"
 
     def _design_motions(self, bounds: Mapping[str, object]) -> tuple[Excitation, Excitation]:
-        """A motion to identify with and another one to validate with."""
+        """Design a motion to identify with and another one to validate with."""
         found = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=4, seed=self.seed)
         other = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=1, seed=self.seed + 7)
         self._write_file("motion.csv", found.save)
@@ -189,7 +191,7 @@ class MainJob:
         return found, other
 
     def _simulate_recordings(self, real: Robot, motion: Excitation, other: Excitation) -> tuple[Log, Log]:
-        """Both motions as sensors see them."""
+        """Simulate recordings of both motions, as sensors see them."""
         log, by = record_motion(real, motion, self.seed + 1)
         second, _ = record_motion(real, other, self.seed + 2)
         assert log.tau is not None
@@ -250,7 +252,7 @@ class MainJob:
         return bodies
 
     def _add_verdict(self, result: Identification, bodies: PhysicalParameters) -> None:
-        """Whether to trust it, and what to do next."""
+        """Add to the summary whether to trust the result, and what to do next."""
         self.facts |= {"verdict": result.verdict.level, "reasons": list(result.verdict.reasons)}
         self.warnings = (*result.warnings, *bodies.warnings)
         self.summary += [
@@ -292,7 +294,7 @@ class MainJob:
 
 
 def _make_folder(folder: Path) -> None:
-    """See before the work that files can be written there."""
+    """Make the folder, or say before the work that files cannot be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -308,6 +310,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _percent_text(share: float) -> str:
+    """A share in percent, two digits."""
     return f"{100.0 * share:.2g} %"
 
 
@@ -335,7 +338,7 @@ def robot_to_simulate(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]
 
 
 def _random_friction(kind: str, rng: np.random.Generator) -> tuple[tuple[str, float], ...]:
-    """Plain friction; no offset along a slide, where it cannot be told from a weight."""
+    """Random viscous and Coulomb friction, with an offset except along a slide, where a weight looks alike."""
     values = zip(PLAIN, rng.uniform(0.5, 2.0, 3).tolist(), strict=True)
     return tuple((name, x) for name, x in values if name != "offset" or kind == "revolute")
 

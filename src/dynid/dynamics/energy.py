@@ -47,13 +47,13 @@ class Power:
         return gradient_by_active(scene, power_or_energy_adjoint(scene, POWER, weights[:, 0]))
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """Everything may move."""
+        """All entries may be nonzero, (1, columns)."""
         return np.ones((1, len(columns)), dtype=np.bool_)
 
 
 def power_or_energy_rows(scene: Scene, mode: int) -> Array:
     """Rows (N, columns) of power or energy."""
-    layout, out = scene.layout(mode), np.zeros((len(scene), len(scene.columns)))
+    layout, out = scene.row_layout(mode), np.zeros((len(scene), len(scene.columns)))
 
     def write_sample_range(start: int, stop: int) -> None:
         write_scalar_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
@@ -64,7 +64,7 @@ def power_or_energy_rows(scene: Scene, mode: int) -> Array:
 
 def power_or_energy_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, Array, Array]:
     """Gradient of sum(weights * rows) by the tree's q, v, a; weights (N, columns)."""
-    layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
+    layout, gradient = scene.row_layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
     weights = np.ascontiguousarray(weights)
 
     def differentiate_sample_range(start: int, stop: int) -> None:
@@ -105,5 +105,5 @@ class Energy:
         return gradient_by_active(scene, power_or_energy_adjoint(scene, ENERGY, h))
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """Everything may move."""
+        """All entries may be nonzero, (1, columns)."""
         return np.ones((1, len(columns)), dtype=np.bool_)

@@ -76,14 +76,14 @@ REST_SPAN = 0.05
 """Seconds on each side over which that acceleration is taken: from sample to sample encoders would make it."""
 
 
-def _signs(v: Array) -> Array:
+def _velocity_signs(v: Array) -> Array:
     """Sign of velocities, 0 at standstill."""
     return np.where(np.abs(v) < STILL, 0.0, np.sign(v))
 
 
 FRICTION = {
     "viscous": FrictionBlock(("Fv",), "N m s", "N s/m", lambda q, v: (v,), "v"),
-    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (_signs(v),), "sign(v)"),
+    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (_velocity_signs(v),), "sign(v)"),
     "offset": FrictionBlock(("Fo",), "N m", "N", lambda q, v: (np.ones_like(v),), "1"),
     "tanh": FrictionBlock(("Ft",), "N m", "N", lambda q, v: (np.tanh(v / 0.1),), "tanh(v / 0.1 rad/s)"),
     "quadratic": FrictionBlock(("Fq",), "N m s^2", "N s^2/m^2", lambda q, v: (v * np.abs(v),), "v |v|"),
@@ -92,7 +92,7 @@ FRICTION = {
         ("Fx",),
         "N m",
         "N",
-        lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _signs(v),),
+        lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _velocity_signs(v),),
         "exp(-(v / 0.5 rad/s)^2) sign(v)",
     ),
     "lag": FrictionBlock(("Fd",), "N m s", "N s", None, "d sign(v) / dt: friction that follows or leads the velocity"),
@@ -116,8 +116,8 @@ PLAIN_UNITS = ("viscous", "quadratic", "asymmetry", "spring")
 """Blocks whose parameters are in SI per m for sliding joints, not per unit of range."""
 
 
-def find_block(name: str) -> FrictionBlock:
-    """Return the block of this name; every positive width makes a stop."""
+def find_friction_block(name: str) -> FrictionBlock:
+    """Return the friction block of this name; every positive width makes a stop."""
     match = STOP.fullmatch(name)
     if match and 0.0 < float(match[1]) < np.inf:
         return FrictionBlock((f"Fs{match[1]}",), "N m", "N", None, f"stop operator of {match[1]} rad")
@@ -144,7 +144,7 @@ def width_at_rest(noise: float) -> float:
     return float(np.clip(30.0 * noise, 5e-5, 3e-4)) if noise < 1.5e-4 else 0.0
 
 
-def neighbours_at_rest(t: Array) -> int:
+def samples_to_detect_rest(t: Array) -> int:
     """Samples on each side that are looked at where rest is to be found."""
     return max(1, round(REST_SPAN / float(np.median(np.diff(t)))))
 
@@ -153,7 +153,7 @@ def friction_columns(robot: Robot, blocks: Sequence[str]) -> tuple[Column, ...]:
     """Columns of the blocks, block by block, symbol by symbol, joint by joint."""
     columns = []
     for name in blocks:
-        block = find_block(name)
+        block = find_friction_block(name)
         for symbol in block.symbols:
             for k in robot.active_links:
                 link = robot.links[k]
@@ -189,12 +189,12 @@ class FrictionShapes:
     held: float = 0.0
 
     @property
-    def widths(self) -> Array:
+    def stop_widths(self) -> Array:
         """Widths (w, n) of the stop operators, in the joints' units."""
-        return np.outer(np.array(self._turned_widths), self.scale)
+        return np.outer(np.array(self._distinct_stop_widths), self.scale)
 
     @property
-    def _turned_widths(self) -> list[float]:
+    def _distinct_stop_widths(self) -> list[float]:
         """Distinct widths (rad), with that of the stop which holds at rest."""
         own = {stop_width(name) for name in self.blocks} - {0.0}
         follow_noise = not set(SIGNED).isdisjoint(self.blocks) or min(own, default=self.held) < self.held
@@ -211,11 +211,11 @@ class FrictionShapes:
         return self.held > 0.0 and (self.has_stops or not set(SIGNED).isdisjoint(self.blocks))
 
     @property
-    def count(self) -> int:
-        """Columns per joint."""
-        return sum(len(find_block(name).symbols) for name in self.blocks)
+    def columns_per_joint(self) -> int:
+        """Number of friction columns per joint."""
+        return sum(len(find_friction_block(name).symbols) for name in self.blocks)
 
-    def rest(self, t: Array, v: Array, speed: Array | float = REST[0]) -> Array:
+    def rest_shares(self, t: Array, v: Array, speed: Array | float = REST[0]) -> Array:
         """How much (N, n) joints rest, from 0 to 1, by their velocities; speed: velocity (rad/s) of a joint at rest.
 
         A joint that merely turns back does not rest: its acceleration, a mean over neighbours, is not small.
@@ -223,18 +223,18 @@ class FrictionShapes:
         v = v / self.scale
         if len(t) < 2:
             return np.zeros_like(v)
-        n = neighbours_at_rest(t)
+        n = samples_to_detect_rest(t)
         before, after = np.maximum(np.arange(len(t)) - n, 0), np.minimum(np.arange(len(t)) + n, len(t) - 1)
         a = (v[after] - v[before]) / (t[after] - t[before])[:, None]
         return np.exp(-((v / speed) ** 2) - (a / REST[1]) ** 2)
 
-    def signs(self, v: Array) -> Array:
+    def velocity_signs(self, v: Array) -> Array:
         """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""
-        return _signs(v / self.scale)
+        return _velocity_signs(v / self.scale)
 
-    def initial_stops(self, q: Array, lead: int) -> Array:
+    def initial_stop_states(self, q: Array, lead: int) -> Array:
         """State (w, n) of the stops at the first sample, as if the motion had come from its odd reflection."""
-        widths, n = self.widths, q.shape[1]
+        widths, n = self.stop_widths, q.shape[1]
         state = np.zeros((len(widths), n))
         some = q[: lead + 1]
         if len(widths) == 0 or len(some) < 2:
@@ -246,13 +246,13 @@ class FrictionShapes:
 
     def stops_along(self, q: Array, state: Array) -> Array:
         """Values (N, w, n) of the stops along positions, from the state at the first sample."""
-        widths = self.widths
+        widths = self.stop_widths
         out = np.zeros((len(q), len(widths), q.shape[1]))
         if len(widths):
             run_stop_operators(np.ascontiguousarray(q), widths, np.ascontiguousarray(state), out)
         return out
 
-    def values(self, t: Array, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:
+    def column_values(self, t: Array, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:
         """Values (N, columns per joint, n) of all blocks; `rigid` (N, n) is the torque that `load` needs.
 
         `lag` looks at the samples beside each one, and so does what finds rest: at the ends values are one-sided. At
@@ -260,18 +260,18 @@ class FrictionShapes:
         place. It takes that of narrower stops too, which follow noise, where all joints rest: a joint
         that sticks alone is pushed by the others.
         """
-        place = {w: k for k, w in enumerate(self._turned_widths)}
-        out = np.empty((len(q), self.count, q.shape[1]))
+        place = {w: k for k, w in enumerate(self._distinct_stop_widths)}
+        out = np.empty((len(q), self.columns_per_joint, q.shape[1]))
         turned_q, turned_v = q / self.scale, v / self.scale
         highest = max((HARMONICS[name] for name in self.blocks if name in HARMONICS), default=0)
         waves = list(accumulate(repeat(np.exp(1j * turned_q), highest), np.multiply)) if highest else []
         rest, held = np.zeros_like(q), np.zeros_like(q)
         if self.held in place:
-            rest, held = self.rest(t, v), stops[:, place[self.held]]
+            rest, held = self.rest_shares(t, v), stops[:, place[self.held]]
         all_rest = rest.min(axis=1, keepdims=True)
         c = 0
         for name in self.blocks:
-            block = find_block(name)
+            block = find_friction_block(name)
             if name == "load":
                 if rigid is None:
                     raise ModelError(
@@ -281,7 +281,7 @@ class FrictionShapes:
                 own = stops[:, place[1e-4]]
                 out[:, c] = np.abs(rigid) * (own + all_rest * (held - own))
             elif name == "lag":
-                signs = _signs(turned_v)
+                signs = _velocity_signs(turned_v)
                 out[:, c] = np.gradient(signs + rest * (held - signs), t, axis=0) if len(t) > 1 else 0.0
             elif name in HARMONICS:
                 wave = waves[HARMONICS[name] - 1]
@@ -304,8 +304,8 @@ def friction_rows(motion: Motion, blocks: tuple[str, ...]) -> Array:
     """
     N, n = motion.v.shape
     shapes = FrictionShapes(blocks, np.ones(n))
-    stops = shapes.stops_along(motion.q, shapes.initial_stops(motion.q, 0))
-    values = shapes.values(motion.t, motion.q, motion.v, stops, np.ones((N, n)))
+    stops = shapes.stops_along(motion.q, shapes.initial_stop_states(motion.q, 0))
+    values = shapes.column_values(motion.t, motion.q, motion.v, stops, np.ones((N, n)))
     rows = np.zeros((N, n, values.shape[1] * n))
     for c in range(values.shape[1]):
         for j in range(n):

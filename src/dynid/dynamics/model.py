@@ -51,7 +51,7 @@ def joint_channels(robot: Robot) -> tuple[str, ...]:
 
 
 def joint_support(robot: Robot, columns: ColumnSet, *, rotor: bool) -> NDArray[np.bool_]:
-    """Rows of a joint see the links beyond it: zeros above the chain; loops join the chains of their joints."""
+    """Where rows of joints can be nonzero, (channels, columns): links beyond the joint, and loops that it moves."""
     beyond = _links_beyond(robot)
     masks = [columns.mask_of_links(set(range(len(robot.links))))] * (6 if robot.floating else 0)
     follow = _links_of_passive_joints(robot)
@@ -94,16 +94,16 @@ def project_to_active(scene: Scene, rows: Array) -> Array:
     """Project rows of the tree's joints to the active ones, G' rows (Gautier 1991, closed loops)."""
     if scene.tree is None:
         return rows
-    base = scene.base_rows
+    base = scene.base_row_count
     active = np.einsum("Nij,Nip->Njp", scene.tree.G, rows[:, base:], optimize=True)
     return np.concatenate([rows[:, :base], active], axis=1) if base else active
 
 
-def weights_on_tree(scene: Scene, weights: Array) -> Array:
+def weights_of_tree_rows(scene: Scene, weights: Array) -> Array:
     """Weights of the tree's rows from those of the active ones."""
     if scene.tree is None:
         return weights
-    base = scene.base_rows
+    base = scene.base_row_count
     tree = np.einsum("Nij,Njp->Nip", scene.tree.G, weights[:, base:], optimize=True)
     return np.ascontiguousarray(np.concatenate([weights[:, :base], tree], axis=1) if base else tree)
 

@@ -76,7 +76,7 @@ class Reaction:
 
 def _base_rows_layout(scene: Scene) -> RowLayout:
     """Rows of the base frame alone."""
-    return scene.layout(TORQUE)._replace(channels=6, rows=6)
+    return scene.row_layout(TORQUE)._replace(channels=6, rows=6)
 
 
 # What rotors of known inertia that turn faster than their joints do to the base and to the joints.
@@ -94,7 +94,7 @@ def rotor_moments(scene: Scene) -> Array:
 
 
 def rotor_torques(scene: Scene, *, behind_gear: bool = False) -> Array:
-    """Joint torques (N, n) of these spins beside Ia qdd; behind the gear a joint's own rotor does not show."""
+    """Joint torques (N, n) of the rotors' spins in addition to Ia qdd; behind the gear without a joint's own rotor."""
     poses, spins = _rotor_spins(scene)
     robot, tau = scene.robot, np.zeros((len(scene), len(scene.robot.tree_joints), 1))
     column = {k: j for j, k in enumerate(robot.tree_joints)}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.compiled import LINEAR, SPATIAL
-from dynid.dynamics.kernels.geometry import Geometry, Integers, RowLayout, Samples, geometry_of
+from dynid.dynamics.kernels.geometry import Geometry, Integers, RowLayout, Samples, tree_arrays
 from dynid.dynamics.kernels.links import BASE_FRAME, GRAVITY, HEIGHT
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
 from dynid.robot.inertia import ROTOR, SYMBOLS
@@ -45,7 +45,7 @@ class ColumnSet:
 
     @cached_property
     def first_of_link(self) -> dict[int, int]:
-        """Where each link's ten inertial columns begin."""
+        """Index of the first of each link's ten inertial columns."""
         places: dict[int, int] = {}
         for k, column in enumerate(self.columns):
             if column.name.kind == "inertial":
@@ -54,7 +54,7 @@ class ColumnSet:
 
     @cached_property
     def rotor_of_link(self) -> dict[int, int]:
-        """Where each link's rotor column stands."""
+        """Index of each link's rotor inertia column."""
         return {column.link: k for k, column in enumerate(self.columns) if column.name.kind == "rotor"}
 
     def mask_of_links(self, links: set[int]) -> NDArray[np.bool_]:
@@ -100,8 +100,8 @@ class Scene:
         return len(self.q)
 
     @property
-    def base_rows(self) -> int:
-        """How many rows the base adds before the joints': six if it floats."""
+    def base_row_count(self) -> int:
+        """Number of rows of the base before those of the joints: six if it floats, else none."""
         return 6 if self.robot.floating else 0
 
     def samples(self, start: int, stop: int) -> Samples:
@@ -109,9 +109,9 @@ class Scene:
         base = self.base[start:stop] if len(self.base) > 1 else self.base
         return Samples(base, self.q[start:stop], self.v[start:stop], self.a[start:stop])
 
-    def layout(self, kind: int) -> RowLayout:
-        """Rows of the base frame and all joints of the tree."""
-        channels = self.base_rows
+    def row_layout(self, kind: int) -> RowLayout:
+        """Layout of the rows of the base frame and all joints of the tree, for a kind of row."""
+        channels = self.base_row_count
         return RowLayout(kind, channels, channels + self.q.shape[1], len(self.columns), self.column, self.rotor)
 
 
@@ -129,14 +129,14 @@ class Stage:
     @staticmethod
     def of(robot: Robot, columns: ColumnSet) -> Stage:
         """Prepare a robot with its columns."""
-        geometry = geometry_of(robot)
+        geometry = tree_arrays(robot)
         first, rotors = columns.first_of_link, columns.rotor_of_link
         column = np.array([first[int(k)] for k in geometry.link], dtype=np.int64)
         rotor = np.array([rotors.get(k, -1) for k in robot.tree_joints], dtype=np.int64)
         return Stage(robot, columns, geometry, column, rotor, loop_map(robot))
 
     def with_loop_gap(self, gap: float) -> Stage:
-        """Return the same with closed loops left open by a gap (see `LoopMap.solve`)."""
+        """The stage with closed loops left open by a gap (see `LoopMap.tree_motion`)."""
         return self if self.loop is None else replace(self, loop=replace(self.loop, gap=gap))
 
     def scene(self, motion: Motion) -> Scene:
@@ -145,10 +145,10 @@ class Stage:
         tree = None
         q, v, a = motion.q, motion.v, motion.a
         if self.loop is not None:
-            tree = self.loop.solve(q, v, a, motion.t)
+            tree = self.loop.tree_motion(q, v, a, motion.t)
             q, v, a = (np.ascontiguousarray(x) for x in (tree.q, tree.v, tree.a))
         return Scene(
-            self.robot, self.columns, self.geometry, self.column, self.rotor, _base_state(self.robot, motion),
+            self.robot, self.columns, self.geometry, self.column, self.rotor, _base_frame_motion(self.robot, motion),
             q, v, a, motion, self.loop, tree,
         )  # fmt: skip
 
@@ -159,7 +159,7 @@ def with_zero_velocities(motion: Motion) -> Motion:
     return replace(motion, v=np.zeros_like(motion.v), base_velocity=still)
 
 
-def _base_state(robot: Robot, motion: Motion) -> Array:
+def _base_frame_motion(robot: Robot, motion: Motion) -> Array:
     """Motion of the base frame in its own axes; motions of floating bases are (linear, angular) as in pinocchio."""
     if motion.base_pose is None or motion.base_velocity is None or motion.base_acceleration is None:
         return resting_base(robot)

@@ -15,7 +15,13 @@ from dynid.dynamics.kernels.adjoints import joint_rows_adjoint, lagrangian_rows_
 from dynid.dynamics.kernels.geometry import Gradient, Integers
 from dynid.dynamics.kernels.rows import MOMENTUM, TORQUE, write_joint_rows, write_lagrangian_rows, write_picked_rows
 from dynid.dynamics.kernels.threads import run_on_sample_ranges
-from dynid.dynamics.model import gradient_by_active, joint_channels, joint_support, project_to_active, weights_on_tree
+from dynid.dynamics.model import (
+    gradient_by_active,
+    joint_channels,
+    joint_support,
+    project_to_active,
+    weights_of_tree_rows,
+)
 from dynid.dynamics.scene import ColumnSet, Scene, with_zero_velocities
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -38,20 +44,20 @@ class JointRows:
         return motion
 
     def rows(self, scene: Scene) -> Array:
-        """Torques per unit of each parameter."""
+        """Torques (or momenta) per unit of each parameter."""
         return project_to_active(scene, write_tree_rows(scene, self.mode))
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
-        gradient = tree_rows_adjoint(scene, self.mode, weights_on_tree(scene, weights))
+        gradient = tree_rows_adjoint(scene, self.mode, weights_of_tree_rows(scene, weights))
         by_G = None
         if scene.robot.closures:
-            rows = write_tree_rows(scene, self.mode)[:, scene.base_rows :]
-            by_G = np.einsum("Nip,Njp->Nij", rows, weights[:, scene.base_rows :], optimize=True)
+            rows = write_tree_rows(scene, self.mode)[:, scene.base_row_count :]
+            by_G = np.einsum("Nip,Njp->Nij", rows, weights[:, scene.base_row_count :], optimize=True)
         return gradient_by_active(scene, gradient, by_G)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """Zeros above the chain."""
+        """Where rows can be nonzero: a joint's torque sees the links beyond it."""
         return joint_support(robot, columns, rotor=True)
 
 
@@ -66,7 +72,7 @@ def write_picked_torques(scene: Scene, pick: Integers, place: Integers, out: Arr
         out[:, place] = rows.reshape(len(rows), -1)[:, pick]
         return
 
-    layout = scene.layout(TORQUE)
+    layout = scene.row_layout(TORQUE)
 
     def write_sample_range(start: int, stop: int) -> None:
         write_picked_rows(scene.geometry, layout, scene.samples(start, stop), pick, place, out[start:stop])
@@ -76,7 +82,7 @@ def write_picked_torques(scene: Scene, pick: Integers, place: Integers, out: Arr
 
 def write_tree_rows(scene: Scene, mode: int) -> Array:
     """Rows (N, base rows + joints of the tree, columns)."""
-    layout = scene.layout(mode)
+    layout = scene.row_layout(mode)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
     def write_sample_range(start: int, stop: int) -> None:
@@ -88,7 +94,7 @@ def write_tree_rows(scene: Scene, mode: int) -> Array:
 
 def tree_rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, Array, Array]:
     """Gradient of sum(weights * tree rows) by the tree's q, v, a."""
-    layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
+    layout, gradient = scene.row_layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
     def differentiate_sample_range(start: int, stop: int) -> None:
         samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
@@ -129,17 +135,17 @@ class LagrangianGradient:
         return motion
 
     def rows(self, scene: Scene) -> Array:
-        """Slope of the Lagrangian per unit of each parameter."""
+        """dL/dq per unit of each parameter."""
         rows = project_to_active(scene, _lagrangian_tree_rows(scene))
         if scene.tree is not None and scene.robot.closures:
-            momentum = write_tree_rows(scene, MOMENTUM)[:, scene.base_rows :]
-            rows[:, scene.base_rows :] += np.einsum("Nij,Nip->Njp", scene.tree.Gdot, momentum, optimize=True)
+            momentum = write_tree_rows(scene, MOMENTUM)[:, scene.base_row_count :]
+            rows[:, scene.base_row_count :] += np.einsum("Nij,Nip->Njp", scene.tree.Gdot, momentum, optimize=True)
         return rows
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
-        weights_tree = weights_on_tree(scene, weights)
-        layout, gradient = scene.layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
+        weights_tree = weights_of_tree_rows(scene, weights)
+        layout, gradient = scene.row_layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
         def differentiate_sample_range(start: int, stop: int) -> None:
             samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
@@ -148,24 +154,24 @@ class LagrangianGradient:
         run_on_sample_ranges(len(scene), differentiate_sample_range)
         if scene.tree is None or not scene.robot.closures:
             return gradient_by_active(scene, gradient)
-        joint_weights = weights[:, scene.base_rows :]
+        joint_weights = weights[:, scene.base_row_count :]
         bent = np.zeros_like(weights_tree)
-        bent[:, scene.base_rows :] = np.einsum("Nij,Njp->Nip", scene.tree.Gdot, joint_weights, optimize=True)
+        bent[:, scene.base_row_count :] = np.einsum("Nij,Njp->Nip", scene.tree.Gdot, joint_weights, optimize=True)
         mq, mv, _ = tree_rows_adjoint(scene, MOMENTUM, bent)
         by_G, by_Gdot = (
-            np.einsum("Nip,Njp->Nij", rows[:, scene.base_rows :], joint_weights, optimize=True)
+            np.einsum("Nip,Njp->Nij", rows[:, scene.base_row_count :], joint_weights, optimize=True)
             for rows in (_lagrangian_tree_rows(scene), write_tree_rows(scene, MOMENTUM))
         )
         return gradient_by_active(scene, (gradient.q + mq, gradient.qd + mv, gradient.qdd), by_G, by_Gdot)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """Zeros above the chain; rotors have a momentum but no slope."""
+        """Where rows can be nonzero: links beyond the joint; rotors have a momentum but no dL/dq."""
         return joint_support(robot, columns, rotor=bool(robot.closures))
 
 
 def _lagrangian_tree_rows(scene: Scene) -> Array:
     """Rows of dL/dq of the base and all joints of the tree."""
-    layout = scene.layout(MOMENTUM)
+    layout = scene.row_layout(MOMENTUM)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
     def write_sample_range(start: int, stop: int) -> None:

@@ -92,7 +92,7 @@ class EstimatorRun:
         return float(np.median(figures)) if len(figures) else 0.0
 
     def apart(self, other: EstimatorRun) -> dict[str, float]:
-        """Distance to another run's base parameters in combined deviations; infinite where only the other has one."""
+        """Distance to another run's base parameters in combined deviations, by name; infinite where this has none."""
         mine, theirs = (_values_by_name(run.found) for run in (self, other))
         sizes = _largest_by_unit(other.found)
         distances = {}
@@ -126,12 +126,12 @@ class Comparison:
 
     @property
     def finished(self) -> tuple[EstimatorRun, ...]:
-        """Runs with a result."""
+        """Runs that have a result."""
         return tuple(run for run in self.runs if run.result is not None)
 
     @property
     def refused(self) -> tuple[EstimatorRun, ...]:
-        """Runs without one."""
+        """Runs that were refused, without a result."""
         return tuple(run for run in self.runs if run.result is None)
 
     @property
@@ -161,6 +161,7 @@ class Comparison:
 
 
 def _values_by_name(result: Identification) -> dict[str, tuple[float, float]]:
+    """Value and standard deviation of every parameter."""
     return {name: (float(x), float(s)) for name, x, s in zip(result.names, result.values, result.sigma, strict=True)}
 
 
@@ -219,14 +220,17 @@ def choose_run(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
 
 
 def _is_trustworthy(run: EstimatorRun) -> bool:
+    """Whether a run's verdict and its error on held-out torques allow to trust it."""
     return run.found.verdict.level != "do not trust" and run.error <= WEAK_MEAN
 
 
 def _is_wls_torque_run(run: EstimatorRun) -> bool:
+    """Whether a run is torque by weighted least squares."""
     return (run.model, run.estimator) == ("torque", "wls")
 
 
 def _explain_no_choice(finished: Sequence[EstimatorRun]) -> Message:
+    """Why none of the runs is to be trusted."""
     verdict = finished[0].found.verdict
     if verdict.level == "do not trust":
         return verdict.reasons[0]
@@ -238,6 +242,7 @@ def _explain_no_choice(finished: Sequence[EstimatorRun]) -> Message:
 
 
 def _explain_choice(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Message:
+    """Why this run is the one to trust."""
     allowed = [run for run in finished if _is_trustworthy(run)]
     first = min(allowed, key=lambda run: run.error)
     text = "trust {model} by {estimator}: its error on held-out torques, NRMSE {nrmse:.4f}, is "
@@ -312,6 +317,7 @@ def _caveats_from_other_runs(best: EstimatorRun, runs: Sequence[EstimatorRun]) -
 
 
 def _outlier_caveats(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Message]:
+    """What differences between wls and huber say about outliers."""
     if huber is None or huber.result is None:
         return []
     distances = np.array(list(huber.apart(wls).values()))
@@ -331,6 +337,7 @@ def _outlier_caveats(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Mess
 
 
 def _acceleration_noise_caveats(torque: EstimatorRun, momentum: EstimatorRun | None) -> list[Message]:
+    """What differences between torque and momentum say about noise of the accelerations."""
     if momentum is None or momentum.result is None or not _is_trustworthy(momentum):
         return []
     better = torque.error / max(momentum.error, 1e-300)
@@ -401,7 +408,7 @@ def compare_estimators(
         rotor_inertia=rotor_inertia, cutoff=cutoff, columns=columns, joints=joints, known=known or {}, equal=equal,
         offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay,
     )  # fmt: skip
-    options.with_model("torque").resolve(robot)  # what is wrong with the options is wrong for all runs
+    options.with_model("torque").resolve_for_robot(robot)  # what is wrong with the options is wrong for all runs
     job = _ComparisonJob(robot, used, others, source, is_share, options)
     runs: list[EstimatorRun] = []
     interrupted = False
@@ -465,7 +472,8 @@ class _ComparisonJob:
         return EstimatorRun(model, estimator, seconds, result, prediction)
 
     def _options_for_model(self, model: str) -> Options:
-        return self.options.with_model(model).resolve(self.robot)
+        """Options of the comparison for one model."""
+        return self.options.with_model(model).resolve_for_robot(self.robot)
 
     def _collect_state(self, model: str, on_progress: Progress | None) -> _CollectedModel:
         """Pass over the logs, made once; so is its failure."""
@@ -483,6 +491,7 @@ class _ComparisonJob:
         return read
 
     def _solve_state(self, state: State, estimator: str, on_progress: Progress | None) -> tuple[Identification, State]:
+        """Result of one estimator, and the state that it was solved from (huber reads the logs again)."""
         options = replace(self._options_for_model(state.equation.options.model), estimator=estimator)
         if estimator != "huber":
             return estimate(state, options, None), state
@@ -508,13 +517,13 @@ class _ComparisonJob:
     def _score_torques(self, state: State, result: Identification, held_out: State) -> Score:
         """Errors of the torques on the held-out data, with friction as the run has it."""
         equation = state.equation.as_torque_equation()
-        per_log = self.options.per_log(equation.friction)
+        per_log = self.options.friction_blocks_per_log(equation.friction)
         unknowns = Unknowns.of(equation, equation.friction, len(self.used), per_log=per_log)
         values = dict(zip(result.names, result.values, strict=True))
         return score(
             unknowns, np.array([values.get(name, 0.0) for name in unknowns.names]), total_factors(held_out.blocks),
             held_out.settling, cutoff=state.cutoff, source=self.source, fitted=self.is_share,
-            kinds=equation.kinds,
+            kinds=equation.channel_kinds,
         )  # fmt: skip
 
 

@@ -16,9 +16,9 @@ from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.hypotheses import FULL, TRIED_DELAY, Diagnosis, Recorded, TriedData, find_mistakes
 from dynid.estimation.diagnostics.plausibility import (
+    describe_unprovable,
     find_plate_placement,
     find_torque_scales,
-    find_unproven,
     mean_inertias,
 )
 from dynid.estimation.diagnostics.refit import KeptSamples
@@ -84,7 +84,7 @@ from dynid.estimation.inference.selection import (
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation, Indices
 from dynid.estimation.regression.rows import Rows
-from dynid.estimation.regression.structure import standing_regrouping, structural_columns
+from dynid.estimation.regression.structure import regrouping_of_standing_joints, structurally_independent_columns
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import (
     Constraints,
@@ -157,47 +157,47 @@ class SolvedState:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """How far to trust it."""
+        """Verdict on how far to trust the result."""
         return with_bad_channels(assess_evidence(self.evidence), self.evidence)
 
     def identification(self, verdict: Verdict) -> Identification:
-        """Keep what a user needs."""
-        equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
+        """The result for the user, with a verdict."""
+        equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept_unknowns
         reasons = verdict.reasons if verdict.level != "good" else ()
         warnings = (
             *equation.robot.warnings,
-            *self._hidden_rotors(),
+            *self._hidden_rotor_warnings(),
             *equation.base.warnings,
-            *(repeat.message for repeat in state.repeats),
+            *(repeat.warning for repeat in state.repeats),
             *self.warnings,
             *(item.message for item in self.unidentifiable),
             *reasons,
         )
         if self.deviations is None and self.options.intervals == "jackknife":
             warnings = (*warnings, FEW_BLOCKS)
-        essential = eliminate_insignificant(solution, self.inflation, self.groups or 1000)
+        essential = eliminate_insignificant(solution, self.variance_inflation, self.jackknife_groups or 1000)
         found = Estimate(
             equation=equation.with_friction(self.friction),
-            names=self._names_at(kept),
+            names=self._names_of_unknowns(kept),
             units=tuple(self.unknowns.units[k] for k in kept),
             values=solution.values[kept],
             sigma=self.sigma[kept],
             white_sigma=self.white_sigma[kept],
             covariance=self.covariance[np.ix_(kept, kept)],
-            systematic=self.systematic[:, kept],
-            quantile=self.quantile,
-            groups=self.groups,
+            systematic=self.systematic_shifts[:, kept],
+            quantile=self.interval_quantile,
+            groups=self.jackknife_groups,
             rank=solution.rank,
-            base_rank=len(self.base),
+            base_rank=len(self.kept_base_parameters),
             condition=solution.condition,
             base_condition=self.base_condition,
             bounds=self._perturbation_bounds(),
             noise=self.row_noise,
             fit=self.fit,
             friction=self.friction,
-            essential=self._names_at(k for k in essential.kept if k in set(kept.tolist())),
+            essential=self._names_of_unknowns(k for k in essential.kept if k in set(kept.tolist())),
             essential_values=essential.values[kept],
-            factors=self._factors(),
+            factors=self._factors_on_result_columns(),
             log_growth=None if self.log_growth is None else self.log_growth[kept],
         )
         diagnostics = Diagnostics(
@@ -217,15 +217,15 @@ class SolvedState:
         )
         model, estimator = equation.options.model, self.options.estimator
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
-        return Identification(found, self.validation, diagnostics, provenance, self.tried)
+        return Identification(found, self.validation, diagnostics, provenance, self.tried_samples)
 
     @property
-    def seconds(self) -> float:
-        """How long the recordings are that were used."""
+    def recorded_seconds(self) -> float:
+        """Length of the recordings that were used, in s."""
         return sum(block.stop - block.start for block in self.state.blocks)
 
     @cached_property
-    def tried(self) -> TriedData | None:
+    def tried_samples(self) -> TriedData | None:
         """Samples on which other readings of the logs are tried; None where these or joint torques are too few."""
         state, equation, kept = self.state, self.state.equation, self.state.kept
         if equation.options.is_scalar or equation.options.is_integral or not equation.torque_channels:
@@ -233,7 +233,7 @@ class SolvedState:
             if of_torques is None:
                 return None
             equation, kept = of_torques, state.kept_torques
-        samples = KeptSamples.of(equation, kept, FULL) if self.logs and self.seconds >= SHORT else None
+        samples = KeptSamples.of(equation, kept, FULL) if self.logs and self.recorded_seconds >= SHORT else None
         if samples is None:
             return None
         recorded = Recorded.of(self.logs, state.delay, self.friction)
@@ -241,12 +241,12 @@ class SolvedState:
 
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
-        """Other readings of the logs, those that are tried quickly."""
-        found = None if self.tried is None else find_mistakes(self.tried, thorough=False)
+        """Diagnosis by those other readings of the logs that are tried quickly; None without samples for it."""
+        found = None if self.tried_samples is None else find_mistakes(self.tried_samples, thorough=False)
         return None if found is None or not np.isfinite(found.error) else found
 
-    def _hidden_rotors(self) -> list[Message]:
-        """Rotors that the base feels and the rows leave out."""
+    def _hidden_rotor_warnings(self) -> list[Message]:
+        """Warnings on rotors that the base feels and the rows leave out."""
         equation = self.state.equation
         if not equation.base_channels or not equation.sensor.hidden:
             return []
@@ -256,19 +256,19 @@ class SolvedState:
         )]  # fmt: skip
 
     @cached_property
-    def kept(self) -> Indices:
-        """Unknowns that the data determine."""
+    def kept_unknowns(self) -> Indices:
+        """Indices of the unknowns that the data determine."""
         regrouping = self.solution.regrouping
         return np.array(range(len(self.unknowns)) if regrouping is None else regrouping.kept, dtype=np.int64)
 
     @cached_property
-    def base(self) -> list[int]:
-        """Those of them that are base parameters."""
-        return [int(k) for k in self.kept if self.unknowns.names[k] in self.state.equation.base.names]
+    def kept_base_parameters(self) -> list[int]:
+        """Indices of the determined unknowns that are base parameters."""
+        return [int(k) for k in self.kept_unknowns if self.unknowns.names[k] in self.state.equation.base.names]
 
     @cached_property
-    def systematic(self) -> Array:
-        """Shifts by gains, by noise of the motion and by its way through the controller, a row each."""
+    def systematic_shifts(self) -> Array:
+        """Systematic shifts of the values: by gains, by noise of the motion and by noise through the controller."""
         gains = sensitivity_shifts(self.state.equation, self.unknowns, self.solution, self.factors)
         rows = [self.shift, *(tremor.shifts for tremor in self.tremors)]
         return np.concatenate([gains, *(row[None] for row in rows if row.any())])
@@ -276,8 +276,8 @@ class SolvedState:
     @cached_property
     def tremors(self) -> tuple[Tremor, ...]:
         """Joints that noise of the encoders shakes through the controller."""
-        equation, kept = self.state.equation, self.kept
-        H = mean_inertias(equation, self._names_at(kept), roughly=True)
+        equation, kept = self.state.equation, self.kept_unknowns
+        H = mean_inertias(equation, self._names_of_unknowns(kept), roughly=True)
         inertias = H @ self.solution.values[kept]
         if len(H) != len(equation.joints):
             return ()
@@ -285,19 +285,19 @@ class SolvedState:
 
     @cached_property
     def covariance(self) -> Array:
-        """Of the jackknife, or of white residuals, and of uncertain gains."""
+        """Covariance of the unknowns: by the jackknife or white residuals, with that of uncertain gains."""
         random = self.solution.covariance if self.deviations is None else self.deviations.covariance
-        return np.asarray(random + self.systematic.T @ self.systematic)
+        return np.asarray(random + self.systematic_shifts.T @ self.systematic_shifts)
 
     @cached_property
     def sigma(self) -> Array:
-        """Deviations of all unknowns."""
+        """Standard deviations of all unknowns."""
         return np.sqrt(np.diag(self.covariance))
 
     @cached_property
     def torque_covariance(self) -> Array:
-        """The covariance for torques and other sums of parameters."""
-        return torque_covariance(self.covariance, self.systematic, self.log_growth)
+        """Covariance of the unknowns for torques and other sums of them."""
+        return torque_covariance(self.covariance, self.systematic_shifts, self.log_growth)
 
     @property
     def log_growth(self) -> Array | None:
@@ -306,7 +306,7 @@ class SolvedState:
 
     @cached_property
     def white_sigma(self) -> Array:
-        """The same if residuals were white."""
+        """Standard deviations of all unknowns if residuals were white."""
         return np.sqrt(np.diag(self.solution.covariance))
 
     @property
@@ -315,26 +315,28 @@ class SolvedState:
         return self.solution.noise if self.options.estimator != "ols" else channel_noise(self.solution)
 
     @property
-    def quantile(self) -> float:
-        """Half width of a 95 % interval over its deviation."""
+    def interval_quantile(self) -> float:
+        """Half width of a 95 % interval over the standard deviation."""
         return NORMAL if self.deviations is None else self.deviations.quantile
 
     @property
-    def groups(self) -> int:
-        """Blocks behind the jackknife, 0 without."""
+    def jackknife_groups(self) -> int:
+        """Number of groups of blocks behind the jackknife, 0 without."""
         return 0 if self.deviations is None else self.deviations.groups
 
     @cached_property
-    def inflation(self) -> float:
-        """How much larger real variances are than those of white residuals, at least 1."""
+    def variance_inflation(self) -> float:
+        """Variance of the jackknife over that of white residuals, at least 1."""
         sigma, white = self.sigma, self.white_sigma
         known = (white > 0.0) & np.isfinite(sigma)
         return float(max(1.0, np.median((sigma[known] / white[known]) ** 2))) if known.any() else 1.0
 
     @cached_property
     def found_delay(self) -> Delay | None:
-        """By how much torques seem to be recorded after positions."""
-        return estimate_delay(self.state.equation, self.unknowns, self.solution, self.state.kept, self.inflation)
+        """Delay of the torques behind the positions that the residuals show."""
+        return estimate_delay(
+            self.state.equation, self.unknowns, self.solution, self.state.kept, self.variance_inflation
+        )
 
     @property
     def _delay_in_question(self) -> Delay | None:
@@ -345,14 +347,14 @@ class SolvedState:
 
     @cached_property
     def base_condition(self) -> float:
-        """Of the base columns alone, weighted."""
-        if not self.base:
+        """Condition number of the weighted base columns alone."""
+        if not self.kept_base_parameters:
             return 1.0
-        rows = stack_weighted_rows(self.unknowns, self.factors, self.solution.noise)[0][:, self.base]
+        rows = stack_weighted_rows(self.unknowns, self.factors, self.solution.noise)[0][:, self.kept_base_parameters]
         singular = np.linalg.svd(rows, compute_uv=False)
         return float(singular[0] / max(singular[-1], 1e-300))
 
-    def _names_at(self, some: Iterable[int]) -> tuple[Parameter, ...]:
+    def _names_of_unknowns(self, some: Iterable[int]) -> tuple[Parameter, ...]:
         """Names of some unknowns."""
         return tuple(self.unknowns.names[k] for k in some)
 
@@ -367,31 +369,34 @@ class SolvedState:
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=self._delay_in_question,
             weak=self._weak_parameters(), impossible=self._impossible_parameters(), negative=self._negative_inertias(),
-            placement=find_plate_placement(equation, unknowns, self.solution, state.kept, self.inflation),
+            placement=find_plate_placement(equation, unknowns, self.solution, state.kept, self.variance_inflation),
             is_plate=equation.options.model == "reaction", motion_noise=state.motion_noise,
             joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
             scales=find_torque_scales(equation, unknowns, self.solution.values, self.factors),
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.options.has_torques,
-            seconds=self.seconds, shaken=self._shaken_joints(),
+            seconds=self.recorded_seconds, shaken=self._shaken_joints(),
             bad_channels=[
                 message if len(state.findings) == 1 else message.about(found.log)
                 for found in state.findings for message in found.bad_channels
             ],
             kinds=_joint_kinds(equation), torque_kinds=_joint_kinds(equation, of_torques=True),
-            mistake=None if self.diagnosis is None else self.diagnosis.best, can_diagnose=self.tried is not None,
+            mistake=None if self.diagnosis is None else self.diagnosis.best,
+            can_diagnose=self.tried_samples is not None,
             condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
-            unproven=find_unproven(equation), one_motion=self.one_motion,
+            unproven=describe_unprovable(equation), one_motion=self.one_motion,
         )  # fmt: skip
 
     def _unidentifiable_share(self) -> float:
-        """Of all parameters or of the base parameters, whichever is larger."""
+        """Share of unidentifiable parameters, among all or among base parameters, whichever is larger."""
         names = [item.name for item in self.unidentifiable]
         base = sum(name in self.state.equation.base.names for name in names)
-        return max(len(names) / (len(names) + len(self.kept)), base / max(base + len(self.base), 1))
+        return max(
+            len(names) / (len(names) + len(self.kept_unknowns)), base / max(base + len(self.kept_base_parameters), 1)
+        )
 
     def _torque_joints(self) -> tuple[str, ...]:
-        """Joints of the torques that were predicted beside what the model is about."""
+        """Joints whose torques were predicted in addition to what the model is about."""
         equation = self.state.equation
         return tuple(equation.robot.joint_names[j] for j in _torque_joint_indices(equation))
 
@@ -399,12 +404,14 @@ class SolvedState:
         """Joints whose friction is off by more than a standard deviation because encoder noise shakes them."""
         random = self.solution.covariance if self.deviations is None else self.deviations.covariance
         sigma, equation = np.sqrt(np.diag(random)), self.state.equation
-        friction = [k for k in self.kept if self.unknowns.names[k] in equation.names[equation.rigid_count :]]
+        friction = [
+            k for k in self.kept_unknowns if self.unknowns.names[k] in equation.names[equation.rigid_column_count :]
+        ]
         found = []
         for tremor in self.tremors:
             off = {k: abs(tremor.shifts[k]) / sigma[k] for k in friction if abs(tremor.shifts[k]) > sigma[k] > 0.0}
             if off:
-                names = self._names_at(sorted(off, key=lambda k: -off[k]))
+                names = self._names_of_unknowns(sorted(off, key=lambda k: -off[k]))
                 found.append(
                     ShakenJoint(equation.robot.joint_names[tremor.joint], names, tremor.speed, max(off.values()))
                 )
@@ -414,10 +421,10 @@ class SolvedState:
         """Base parameters that are not known to half of the largest of their kind (mass, first moment, inertia)."""
         units, values = self.unknowns.units, self.solution.values
         largest = {
-            unit: max(abs(float(values[k])) for k in self.base if units[k] == unit)
-            for unit in {units[k] for k in self.base}
+            unit: max(abs(float(values[k])) for k in self.kept_base_parameters if units[k] == unit)
+            for unit in {units[k] for k in self.kept_base_parameters}
         }
-        return [self.unknowns.names[k] for k in self.base if self.sigma[k] > 0.5 * largest[units[k]]]
+        return [self.unknowns.names[k] for k in self.kept_base_parameters if self.sigma[k] > 0.5 * largest[units[k]]]
 
     def _impossible_parameters(self) -> list[str]:
         """Parameters that are certainly below zero, which is physically impossible.
@@ -425,58 +432,59 @@ class SolvedState:
         These are rotor inertias, and viscous and Coulomb friction where no other block shares their shape.
         """
         plain = set(self.friction) <= set(PLAIN)
-        surely = self.solution.values + SURE * self.quantile * self.sigma < 0.0
+        surely = self.solution.values + SURE * self.interval_quantile * self.sigma < 0.0
         names = self.unknowns.names
-        below = [names[k] for k in self.kept if surely[k] and names[k] not in self.sums]
+        below = [names[k] for k in self.kept_unknowns if surely[k] and names[k] not in self.sums]
         return [name for name in below if name.kind == "rotor" or (plain and name.is_dissipation)]
 
     def _negative_inertias(self) -> list[str]:
         """Joints about which the inertia is certainly negative."""
-        equation, kept = self.state.equation, self.kept
-        only_left_out = set(equation.base.names) - self.left_out <= {*self._names_at(kept)}
-        H = mean_inertias(equation, self._names_at(kept), roughly=bool(self.left_out) and only_left_out)
+        equation, kept = self.state.equation, self.kept_unknowns
+        only_left_out = set(equation.base.names) - self.left_out <= {*self._names_of_unknowns(kept)}
+        H = mean_inertias(equation, self._names_of_unknowns(kept), roughly=bool(self.left_out) and only_left_out)
         if not len(H):
             return []
         variance = np.einsum("jk,kl,jl->j", H, self.torque_covariance[np.ix_(kept, kept)], H)
         deviation = np.sqrt(np.maximum(variance, 0.0))
-        bad = H @ self.solution.values[kept] + SURE * self.quantile * deviation < 0.0
+        bad = H @ self.solution.values[kept] + SURE * self.interval_quantile * deviation < 0.0
         joints = equation.joints if equation.torque_channels else range(equation.robot.n)
         return [equation.robot.joint_names[j] for j, negative in zip(joints, bad, strict=True) if negative]
 
     def _perturbation_bounds(self) -> Bounds:
-        """Of the relative error of parameters by that of the measurements and of the regressor."""
+        """Bounds on the relative error of the parameters by those of measurements and of the regressor."""
         solution = self.solution
         residual = float(np.sqrt((solution.residual_squares / solution.noise**2).sum()))
         channels = range(len(solution.noise))
-        squares = np.array([sum(f[c].squares for f in self.factors.values()) for c in channels])
+        squares = np.array([sum(f[c].sum_of_squares for f in self.factors.values()) for c in channels])
         measured = float((squares / solution.noise**2).sum())
         explained = float(np.sqrt(max(measured - residual**2, 1e-300)))
         k = solution.condition
         return Bounds(k * residual / explained, k + k**2 * residual / explained)
 
-    def _factors(self) -> tuple[tuple[ChannelFactor, ...], ...]:
+    def _factors_on_result_columns(self) -> tuple[tuple[ChannelFactor, ...], ...]:
         """Factors of every log and channel on the columns of the result."""
         out = []
         for log in sorted(self.factors):
             of_log = []
             for c, factor in enumerate(self.factors[log]):
-                rows, right = self.unknowns.rows(log, c, factor)
-                columns = np.column_stack([rows[:, self.kept], right])
+                rows, right = self.unknowns.rows_of_factor(log, c, factor)
+                columns = np.column_stack([rows[:, self.kept_unknowns], right])
                 of_log.append(ChannelFactor(columns, factor.count, factor.total))
             out.append(tuple(of_log))
         return tuple(out)
 
 
 def _torque_joint_indices(equation: Equation) -> Sequence[int]:
+    """Joints whose torques are predicted: those in use, or all."""
     return equation.joints if equation.options.has_torques else range(equation.robot.n)
 
 
 def _joint_kinds(equation: Equation, *, of_torques: bool = False) -> list[str]:
-    """Kinds of joints of the channels, or of the torques beside them; what else a channel is about."""
+    """Kind of joint of every channel (or of every torque), or what else the channel is."""
     links = [equation.robot.links[k] for k in equation.robot.active_links]
     if of_torques:
         return [links[j].kind for j in _torque_joint_indices(equation)]
-    pairs = zip(equation.channels, equation.kinds, strict=True)
+    pairs = zip(equation.channels, equation.channel_kinds, strict=True)
     return [links[channel.joint].kind if channel.joint >= 0 else kind for channel, kind in pairs]
 
 
@@ -567,15 +575,17 @@ def _try_without_rotors(
     rotors = frozenset(name for name in solved.unknowns.names if name.kind == "rotor")
     given = {*options.known, *(name for pair in options.equal for name in pair)}
     is_free = rotors and not rotors & given and not _declared_rotors(solved.state.equation, options)
-    mistaken = evidence.is_reversed or (evidence.mistake is not None and evidence.mistake.is_named)
-    if verdict.level == evidence.level_of_errors or not is_free or mistaken or options.estimator == "recursive":
+    mistaken = evidence.are_signs_reversed or (evidence.mistake is not None and evidence.mistake.is_named)
+    if verdict.level == evidence.level_by_errors or not is_free or mistaken or options.estimator == "recursive":
         return verdict  # nothing to gain: errors decide, and fewer parameters do not lower them
     other = _solve_state(solved.state, options, solved.factors, friction, others, left_out=rotors)
     is_better = LEVELS.index(other.verdict.level) < LEVELS.index(verdict.level)
     if not is_better or not other.validation.mean <= AS_GOOD * solved.validation.mean:
         return verdict
     option = Option("rotor_inertia", False)
-    return propose_alternative(verdict, evidence.figures[1], other.verdict, other.evidence.figures[1], option)
+    return propose_alternative(
+        verdict, evidence.deciding_errors[1], other.verdict, other.evidence.deciding_errors[1], option
+    )
 
 
 def _solve_state(
@@ -591,23 +601,27 @@ def _solve_state(
     """Solve with the friction blocks that were chosen; left_out: unknowns to do without; logs: see `estimate`."""
     equation, (friction, trials), (validation, torques) = state.equation, chosen, others
     unknowns = Unknowns.of(
-        equation, friction, state.logs, per_log=options.per_log(friction), left_out=state.unseen_harmonics
+        equation,
+        friction,
+        state.logs,
+        per_log=options.friction_blocks_per_log(friction),
+        left_out=state.unseen_harmonics,
     )
-    unknowns = unknowns.without([k for k, name in enumerate(unknowns.names) if name in left_out])
-    independent, joined = structural_columns(equation, unknowns)
+    unknowns = unknowns.without_unknowns([k for k, name in enumerate(unknowns.names) if name in left_out])
+    independent, joined = structurally_independent_columns(equation, unknowns)
     same = tuple(
         _describe_collinear(unknowns, k, independent, joined[:, k])
         for k in range(len(unknowns))
         if k not in independent
     )
     sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
-    unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
+    unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in independent])
     declared = _declared_rotors(equation, options)
     constraints, notes = build_constraints(equation, unknowns, options.known, options.equal, declared)
-    standing = standing_regrouping(state, unknowns, constraints)
+    standing = regrouping_of_standing_joints(state, unknowns, constraints)
     unidentifiable = describe_unidentifiable(equation, unknowns, standing, _mean_posture(state))
     if standing is not None:
-        unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
+        unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in standing.kept])
         constraints, notes = build_constraints(equation, unknowns, options.known, options.equal, declared)
     levels = _recursion_levels(state, unknowns, options, constraints)
     plain = solve(unknowns, factors, constraints=constraints)
@@ -619,7 +633,7 @@ def _solve_state(
                 equation, unknowns, regrouping, _mean_posture(state), by_noise=regrouping is by_noise,
                 is_noisy=state.motion_noise > NOISY,
             )  # fmt: skip
-            unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in regrouping.kept])
+            unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in regrouping.kept])
     if found and levels is not None:
         raise IdentificationError(
             "recursion_parameters_lost", "the recursion needs every joint's own parameters: {reason}", "{advice}",
@@ -637,7 +651,7 @@ def _solve_state(
     if derived and levels is None:
         solution = fade_out_ends(unknowns, solution, state.blocks)
     floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
-    shift = attenuation_by_motion_noise(unknowns, solution, floor, _minor_friction(state, unknowns), levels)
+    shift = attenuation_by_motion_noise(unknowns, solution, floor, _is_minor_friction(state, unknowns), levels)
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
     deviations, agreement, groups = None, None, group_by_motion(state)
@@ -657,7 +671,7 @@ def _solve_state(
             notes = (*notes, *describe_agreement(agreement))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
-        kinds=equation.kinds,
+        kinds=equation.channel_kinds,
     )  # fmt: skip
     checked, predicted, judged = _validation_errors(state, unknowns, solution, validation, levels, torques)
     warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
@@ -691,9 +705,10 @@ def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...],
 
 
 def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
+    """Friction blocks by cross validation, and its trials; those of the equation where no recipe is asked for."""
     if not state.recipe:
         return state.equation.friction, ()
-    per_log = options.per_log((*DEFAULT, *OPTIONAL))
+    per_log = options.friction_blocks_per_log((*DEFAULT, *OPTIONAL))
     first = Unknowns.of(state.equation, DEFAULT, state.logs, per_log=per_log)
     noise = solve(first, factors).noise
     return choose_friction_blocks(
@@ -751,7 +766,7 @@ def _motion_noise_dominates(state: State, unknowns: Unknowns, solution: Solution
     """Whether most of the residual is noise of the motion, that of derivatives above all."""
     power = np.zeros(len(solution.noise))
     for log, of_log in enumerate(state.floor):
-        power += [f.residual_squares(unknowns.of_channel(log, c, solution.values)) for c, f in enumerate(of_log)]
+        power += [f.residual_squares(unknowns.values_of_channel(log, c, solution.values)) for c, f in enumerate(of_log)]
     return bool((power / solution.noise**2).sum() > 0.5 * (solution.residual_squares / solution.noise**2).sum())
 
 
@@ -778,7 +793,7 @@ def _compare_with_batch(
 def _regroup_above_motion_noise(
     state: State, unknowns: Unknowns, factors: Factors, plain: Solution, constraints: Constraints | None
 ) -> Regrouping | None:
-    """How those unknowns regroup that the data tell apart by noise of the motion only; None where there are none.
+    """Regrouping of unknowns that only noise of the motion separates; None where there are none.
 
     How friction is made up of stop operators and the like is not tested: they overlap, and their sum counts.
     """
@@ -786,23 +801,23 @@ def _regroup_above_motion_noise(
     if not floor:
         return None
     kept = list(range(len(unknowns)) if plain.regrouping is None else plain.regrouping.kept)
-    minor = _minor_friction(state, unknowns)[kept]
+    minor = _is_minor_friction(state, unknowns)[kept]
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, kept], constraints.right)
     parts = []
     for log, of_log in factors.items():
         for c, noise in enumerate(plain.noise):
-            A, D = (unknowns.rows(log, c, some[log][c])[0][:, kept] / noise for some in (factors, floor))
+            A, D = (unknowns.rows_of_factor(log, c, some[log][c])[0][:, kept] / noise for some in (factors, floor))
             parts.append(NoisyRows(A, D, of_log[c].count))
     return regroup_above_noise(parts, minor, constraints)
 
 
-def _minor_friction(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
-    """Unknowns that are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb.
+def _is_minor_friction(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
+    """Which unknowns are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb.
 
     Viscous friction overlaps with the others too, once Stribeck's curve is among them.
     """
-    blocks = state.equation.blocks_of
+    blocks = state.equation.columns_by_friction_block
     used = [name for name in blocks if (unknowns.place[:, blocks[name]] >= 0).any()]
     plain = ("viscous", "offset") if any(STOP.fullmatch(name) for name in used) else PLAIN
     tested = [name for name in plain if name != "viscous" or "stribeck" not in used]
@@ -852,12 +867,14 @@ def _validation_errors(
     check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
     if validation is None:
         folds, groups, fits = _fits_without_folds(state, unknowns, solution, levels)
-        own = held_out_score(folds, folds.errors_of_values(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
+        own = held_out_score(
+            folds, folds.errors_of_values(fits), cutoff=state.cutoff, kinds=state.equation.channel_kinds
+        )
         return own, check.held_out_errors(groups, fits, own.source), rows_of_folds(state.kept, groups, fits)
     others, name = validation
     own = score(
         unknowns, solution.values, total_factors(others.blocks), others.settling,
-        cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
+        cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.channel_kinds,
     )  # fmt: skip
     of_torques = None
     if torques is not None:
@@ -897,8 +914,10 @@ def _calibrate_band(solved: SolvedState) -> Array:
         values, inside = (solution.values, *fits), np.flatnonzero(fold >= 0)
         left = np.empty((len(values), *width.shape))
         for c, channel in enumerate(state.equation.channels):
-            own = channel.row(rows.wide)
-            left[:, :, c] = own[:, -1] - np.array([unknowns.of_channel(rows.log, c, x) for x in values]) @ own[:, :-1].T
+            own = channel.rows_in_wide(rows.wide)
+            left[:, :, c] = (
+                own[:, -1] - np.array([unknowns.values_of_channel(rows.log, c, x) for x in values]) @ own[:, :-1].T
+            )
         ratios[0].append(left[0, inside] / width[inside])
         ratios[1].append(left[1 + fold[inside], inside] / width[inside])
     fitted, held_out = (np.concatenate(some) for some in ratios)
@@ -914,13 +933,14 @@ def _band_along_rows(solved: SolvedState, rows: Rows) -> Array:
     width = []
     for c, channel in enumerate(solved.state.equation.channels):
         place = solved.unknowns.place[rows.log, channel.columns]
-        own = channel.row(rows.wide)[:, :-1][:, place >= 0]
+        own = channel.rows_in_wide(rows.wide)[:, :-1][:, place >= 0]
         covariance = solved.torque_covariance[np.ix_(place[place >= 0], place[place >= 0])]
         variance = ((own @ covariance) * own).sum(axis=1)
         noise = max(float(solved.row_noise[c]), 1e-300)
-        width.append(np.hypot(solved.quantile * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
+        width.append(np.hypot(solved.interval_quantile * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
     return np.column_stack(width)
 
 
 def _mean_posture(state: State) -> Array:
+    """Mean posture (n,) over all logs."""
     return np.asarray(np.mean([found.mean for found in state.findings], axis=0))

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.deprecated import accept_old_names
-from dynid.dynamics.friction import neighbours_at_rest
+from dynid.dynamics.friction import samples_to_detect_rest
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
@@ -27,7 +27,12 @@ from dynid.estimation.inference.between_logs import Agreement
 from dynid.estimation.inference.jackknife import torque_covariance
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
-from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
+from dynid.estimation.records import (
+    StoredEquation,
+    check_identification,
+    identification_from_file_layout,
+    identification_to_file_layout,
+)
 from dynid.estimation.regression.rows import LEAD
 from dynid.logs.log import Log
 from dynid.messages import Message, Option
@@ -36,7 +41,7 @@ from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
-from dynid.storage.records import ROW, Form, NotStored, Null, dump, json_text, load
+from dynid.storage.records import ROW, Form, NotStored, Null, json_text, load, to_plain_data
 
 # Where a result came from: what somebody needs who wants to make it again.
 
@@ -80,7 +85,7 @@ def log_files(log: Log) -> list[Path]:
 
 @cache
 def _software_versions() -> tuple[tuple[str, str], ...]:
-    """Of Python, the packages that decide the figures, and the system; reading them takes longer than a small log."""
+    """Versions of Python, of the packages that decide the figures, and of the system."""
     found = [("Python", platform.python_version())]
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -348,6 +353,7 @@ class Identification:
 
     @cached_property
     def _log_averaging_matrix(self) -> Array:
+        """Matrix (columns, parameters) from the result to the equation's columns; parameters per log are averaged."""
         place = {name: k for k, name in enumerate(self.equation.names)}
         matrix = np.zeros((len(self.equation.names), len(self.names)))
         for k, name in enumerate(self.names):
@@ -358,7 +364,7 @@ class Identification:
 
     @one_blas_thread
     def predict(self, motion: Motion) -> Array:
-        """What was measured along a motion: torques (N, n) with friction, whose memory begins with the motion.
+        """Predict the measured channels along a motion: torques (N, n) with friction, whose memory begins with it.
 
         Joints whose torque was not used are NaN. Of a result from forces on the base alone, these forces (N, channels).
         """
@@ -377,7 +383,7 @@ class Identification:
             part = slice(start, min(start + CHUNK, len(motion)))
             rows = equation.rigid_rows(motion[part])
             for c, channel in enumerate(equation.base_channels):
-                forces[part, c] = channel.row(rows)[:, :-1] @ self.column_values[channel.columns]
+                forces[part, c] = channel.rows_in_wide(rows)[:, :-1] @ self.column_values[channel.columns]
             forces[part] += equation.known_reactions(motion[part])
         return forces
 
@@ -398,8 +404,8 @@ class Identification:
         torque, width = np.full((N, n), np.nan), np.full((N, n), np.nan)
         step = float(np.median(np.diff(motion.t))) if N > 1 else 1.0
         positions = equation.to_motor_side(motion.q)
-        state = equation.shapes.initial_stops(positions, int(LEAD / step))
-        beside = 2 + (neighbours_at_rest(motion.t) if N > 1 else 0)
+        state = equation.shapes.initial_stop_states(positions, int(LEAD / step))
+        beside = 2 + (samples_to_detect_rest(motion.t) if N > 1 else 0)
         average = self._log_averaging_matrix
         known = torque_covariance(self.covariance, self.systematic, self.log_growth)
         covariance = average @ known @ average.T if band else np.zeros((0, 0))
@@ -407,9 +413,9 @@ class Identification:
             first, stop = max(0, start - beside), min(N, start + CHUNK)  # `lag` and rest look at neighbours
             stops = equation.shapes.stops_along(positions[first : stop + beside], state)
             state = stops[max(0, stop - beside) - first]
-            wide = equation.write(motion[first : stop + beside], stops, None)[start - first : stop - first]
+            wide = equation.write_torque_rows(motion[first : stop + beside], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):
-                rows, known = channel.row(wide)[:, :-1], channel.row(wide)[:, -1]
+                rows, known = channel.rows_in_wide(wide)[:, :-1], channel.rows_in_wide(wide)[:, -1]
                 inside = slice(start, start + len(rows))
                 torque[inside, channel.joint] = rows @ self.column_values[channel.columns] - known
                 if band:
@@ -444,7 +450,7 @@ class Identification:
 
     def save(self, path: str | Path) -> None:
         """Write the result as versioned JSON; `Identification.load` gives it back exactly."""
-        write_text(Path(path), json_text(dump(StoredIdentification, self)))
+        write_text(Path(path), json_text(to_plain_data(StoredIdentification, self)))
 
     @staticmethod
     def load(path: str | Path) -> Identification:
@@ -461,8 +467,8 @@ StoredIdentification = Annotated[
         flat=PARTS,
         drop=("tried",),
         names=(("unidentifiable", "lost"),),
-        read=read_layout,
-        write=write_layout,
+        read=identification_from_file_layout,
+        write=identification_to_file_layout,
         check=check_identification,
     ),
 ]

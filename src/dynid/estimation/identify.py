@@ -93,7 +93,7 @@ def identify(
     robot = _check_plate(robot, options)
     used, others, name = split_logs(robot, logs, validate)
     robot = robot_with_locks_of(robot, (*used, *others))
-    options = options.resolve(robot)
+    options = options.resolve_for_robot(robot)
     origin = find_origin((*used, *others))
     options.refuse_own_friction_with_outliers(len(used))
     state = collect_logs(robot, used, options, on_progress=on_progress)
@@ -161,7 +161,7 @@ def collect_state(
         "rotor_inertia": rotor_inertia, "cutoff": cutoff, "columns": tuple(columns), "joints": joints, "delay": delay,
     }  # fmt: skip
     if like is None:
-        return collect_logs(robot, used, Options(**asked).resolve(robot), on_progress=on_progress)
+        return collect_logs(robot, used, Options(**asked).resolve_for_robot(robot), on_progress=on_progress)
     default = Options()
     given = [name for name, value in asked.items() if value != getattr(default, name)]
     if given:
@@ -218,13 +218,13 @@ def _describe_call(
     locked: the robot without the joints that its logs do not have.
     """
     share = validate if isinstance(validate, float | int) else None
-    given = (*options.as_given(), *(() if share is None else (Option("validate", share),)))
-    typed, place = options.as_typed(), _robot_words(robot)
+    given = (*options.options_off_default(), *(() if share is None else (Option("validate", share),)))
+    typed, place = options.command_line_options(), _robot_command_words(robot)
     if typed is None or not place:
         return Call(options=given)
     ends = used if share is None else others  # with a share, what was held out is the rest of every log
-    logs = [_log_word(log, end) for log, end in zip(used, ends, strict=True)]
-    checks = [_log_word(log, log) for log in others] if share is None else [f"{100.0 * share:g}%"]
+    logs = [_log_command_word(log, end) for log, end in zip(used, ends, strict=True)]
+    checks = [_log_command_word(log, log) for log in others] if share is None else [f"{100.0 * share:g}%"]
     reading = [_reading_options(log, locked) for log in (*used, *others)]
     if not all((*logs, *checks)) or reading[0] is None or any(options != reading[0] for options in reading):
         return Call(options=given)
@@ -241,7 +241,7 @@ def _load_bundled(name: str) -> Robot:
     return load_robot(name)
 
 
-def _robot_words(robot: Robot) -> list[str]:
+def _robot_command_words(robot: Robot) -> list[str]:
     """Words that load the robot on the command line, nothing where it is no file or was changed since."""
     if len(robot.files) != 1:
         return []
@@ -263,7 +263,7 @@ def _robot_words(robot: Robot) -> list[str]:
     return [name, *words, *(word for joint, x in robot.locks.items() for word in ("--lock", f"{joint}={x!r}"))]
 
 
-def _log_word(log: Log, end: Log) -> str:
+def _log_command_word(log: Log, end: Log) -> str:
     """FILE or FILE@START:STOP of a log that is a file, up to the end of another part of it; else nothing."""
     whole = getattr(log.source, "whole", log.source)
     if not isinstance(whole, FileSource) or not whole.paths:
@@ -323,7 +323,7 @@ def _check_plate(robot: Robot, options: Options) -> Robot:
 
 
 def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
-    """Logs, where files are named opened."""
+    """Logs as `Log`; files that are named are opened."""
     several = list_logs(logs)
     if not several:
         raise IdentificationError("no_logs", "there is no log to identify from")
@@ -331,7 +331,7 @@ def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
 
 
 def split_logs(robot: Robot, logs: Logs, validate: Logs | float | None) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
-    """Logs to identify from, those to validate on, and what to call these; validate: see `identify`."""
+    """Split into logs to identify from and logs to validate on, with a name for these; validate: see `identify`."""
     used = open_logs(robot, logs)
     if validate is None:
         return used, (), ""

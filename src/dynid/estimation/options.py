@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from dynid.dynamics.friction import find_block
+from dynid.dynamics.friction import find_friction_block
 from dynid.errors import FIX_THE_BASE, IdentificationError
 from dynid.estimation.regression.quadrature import POINTS, QUADRATURES
 from dynid.logs.filtering import Treatment
@@ -108,6 +108,7 @@ class Options:
             )  # fmt: skip
 
     def _check_model(self) -> None:
+        """Refuse models, quadratures and windows that do not exist or do not go together."""
         if self.model not in MODELS:
             raise IdentificationError(
                 "unknown_model", "there is no model '{model}'; models are {models}", model=self.model,
@@ -141,7 +142,8 @@ class Options:
                 )  # fmt: skip
 
     def _check_friction(self) -> None:
-        blocks = self.blocks or ()
+        """Refuse friction blocks that do not exist or that the model does not feel."""
+        blocks = self.friction_blocks or ()
         if not self.has_torques:
             if blocks:
                 raise IdentificationError(
@@ -154,14 +156,14 @@ class Options:
                     "leave columns out with {model}", model=Option("model", "reaction"),
                 )  # fmt: skip
         for name in blocks:
-            find_block(name)
+            find_friction_block(name)
         if len(set(blocks)) < len(blocks):
             raise IdentificationError(
                 "friction_block_twice", "a friction block is named twice: {blocks}", blocks=list(blocks),
             )  # fmt: skip
 
-    def resolve(self, robot: Robot) -> Options:
-        """Return the same for one robot: its own columns beside the user's, the joints in use and what is unknown."""
+    def resolve_for_robot(self, robot: Robot) -> Options:
+        """Return the options for one robot: its own columns beside the user's, joints in use, what is unknown."""
         if robot.floating:
             raise IdentificationError(
                 "floating_base", "'{robot}' floats; logs of joint torques are identified on a fixed base", "{fix}",
@@ -201,27 +203,27 @@ class Options:
         return tuple(j for j, name in enumerate(robot.joint_names) if self.joints is None or name in self.joints)
 
     def row_options(self) -> Options:
-        """Return those that decide about the rows of an equation, all others at their defaults."""
+        """Return the options that decide about the rows of an equation, all others at their defaults."""
         return Options(
             model=self.model, window=self.window, quadrature=self.quadrature, unknown=self.unknown,
             rotor_inertia=self.rotor_inertia, columns=self.columns, joints=self.joints,
         )  # fmt: skip
 
     def with_model(self, model: str) -> Options:
-        """Return the same for another model; window and quadrature stay where it has them."""
+        """Return the options for another model; window and quadrature stay where it has them."""
         window, quadrature = (self.window, self.quadrature) if model in INTEGRAL else (None, "smooth")
         return replace(self, model=model, window=window, quadrature=quadrature, sensor=None, partial=False)
 
-    def as_given(self) -> tuple[Option, ...]:
+    def options_off_default(self) -> tuple[Option, ...]:
         """Return the options that are not at their defaults."""
         default = Options()
         found = [(item.name, getattr(self, item.name)) for item in fields(self)]
         return tuple(Option(name, value) for name, value in found if value != getattr(default, name))
 
-    def as_typed(self) -> list[Option] | None:
-        """Return the same for the command line, where all of them can be given there."""
+    def command_line_options(self) -> list[Option] | None:
+        """Return the options not at their defaults for the command line; None where one cannot be given there."""
         typed = list[Option]()
-        for option in self.as_given():
+        for option in self.options_off_default():
             match option.keyword:
                 case "columns" | "quadrature" | "intervals":
                     return None
@@ -236,14 +238,14 @@ class Options:
         return typed
 
     @property
-    def blocks(self) -> tuple[str, ...] | None:
+    def friction_blocks(self) -> tuple[str, ...] | None:
         """Friction blocks; None where cross validation chooses among those of the recipe."""
         if self.friction == "auto":
             return None if self.has_torques else ()
         return tuple(self.friction)
 
     @property
-    def channels(self) -> tuple[str, ...]:
+    def required_channels(self) -> tuple[str, ...]:
         """Channels that a log must have."""
         torques = ("tau",) if self.has_torques else ()
         return (*torques, "reaction") if self.has_reactions else torques
@@ -278,17 +280,17 @@ class Options:
         if not self.is_integral:
             return 0
         assert self.window is not None
-        return max(FEWEST // 2, round(0.5 * self.window * treatment.thin_rate))
+        return max(FEWEST // 2, round(0.5 * self.window * treatment.row_writing_rate))
 
-    def context(self, treatment: Treatment) -> int:
+    def context_samples(self, treatment: Treatment) -> int:
         """Samples that a row needs on each side beyond those of its filters."""
-        return treatment.downsampling * (self.half_window(treatment) + POINTS // 2 + 1) if self.is_integral else 0
+        return treatment.downsampling_step * (self.half_window(treatment) + POINTS // 2 + 1) if self.is_integral else 0
 
-    def stride(self, treatment: Treatment) -> int:
-        """Instants of the thinned rate from row to row, at least."""
+    def row_stride(self, treatment: Treatment) -> int:
+        """Least distance from row to row, in instants of the thinned rate."""
         return max(1, 2 * self.half_window(treatment) // STRIDES)
 
-    def per_log(self, blocks: Sequence[str]) -> tuple[str, ...]:
+    def friction_blocks_per_log(self, blocks: Sequence[str]) -> tuple[str, ...]:
         """Friction blocks of which every log has its own parameters: torques of a position stay those of the robot."""
         if self.friction_per_log:
             return tuple(name for name in blocks if not POSITION.fullmatch(name))
@@ -312,7 +314,7 @@ class Options:
 
     def refuse_friction_per_log_without_block(self, friction: tuple[str, ...]) -> None:
         """Raise where friction per log is asked for without friction."""
-        if self.friction_per_log and not self.per_log(friction):
+        if self.friction_per_log and not self.friction_blocks_per_log(friction):
             raise IdentificationError(
                 "log_friction_without_block", "{option} goes with friction blocks, of which none is used here",
                 option=Option("friction_per_log", True),
@@ -383,13 +385,15 @@ class Call:
             return _IN_PYTHON[action]
         if action == "excite":
             limits = [Option("limits", {o.keyword: o.value}) if o.keyword == "velocity" else o for o in options]
-            return _call_text("design_excitation(robot", limits)
+            return _python_call_text("design_excitation(robot", limits)
         anew = {option.keyword for option in options} if is_total else set()
         merged = _merge_options((*(o for o in self.options if o.keyword not in anew), *options))
         of_robot, of_logs = ([o for o in merged if o.keyword in some] for some in (_OF_ROBOTS, _OF_LOGS))
-        robot = _call_text("load_robot(path", of_robot) if of_robot else "robot"
-        logs = _call_text("read_log(path, robot", of_logs) if of_logs else "logs"
-        return _call_text(f"identify({robot}, {logs}", [o for o in merged if o.keyword not in (*_OF_ROBOTS, *_OF_LOGS)])
+        robot = _python_call_text("load_robot(path", of_robot) if of_robot else "robot"
+        logs = _python_call_text("read_log(path, robot", of_logs) if of_logs else "logs"
+        return _python_call_text(
+            f"identify({robot}, {logs}", [o for o in merged if o.keyword not in (*_OF_ROBOTS, *_OF_LOGS)]
+        )
 
 
 _REPEATED = ("columns", "units", "sign", "zero", "order")
@@ -402,7 +406,8 @@ _OF_ROBOTS, _OF_LOGS = (
 """Options of `load_robot` and `read_log`."""
 
 
-def _call_text(opened: str, options: Sequence[Option]) -> str:
+def _python_call_text(opened: str, options: Sequence[Option]) -> str:
+    """Text of a call from Python with these options."""
     return ", ".join([opened, *(option.render("python") for option in options)]) + ")"
 
 

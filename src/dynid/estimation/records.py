@@ -14,10 +14,10 @@ from dynid.estimation.diagnostics.unidentifiable import NO_EFFECT, Unidentifiabl
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
 from dynid.robot.joint_column import StoredColumn
-from dynid.robot.parameter import Parameter, by_name
+from dynid.robot.parameter import Parameter, parameters_by_name
 from dynid.robot.robot import StoredRobot
 from dynid.robot.transform import Array, FiniteArray
-from dynid.storage.records import Bytes, Data, Null, StoredAs, build, dump, first_mistake
+from dynid.storage.records import Bytes, Data, Null, StoredAs, describe_first_mistake, from_plain_data, to_plain_data
 
 if TYPE_CHECKING:
     from dynid.estimation.identification import Identification
@@ -45,16 +45,17 @@ class EquationRecord:
 
 
 def record_equation(equation: Equation) -> EquationRecord:
-    """Write an equation down."""
+    """Make the record of an equation, for a file."""
     return EquationRecord(
-        equation.robot, equation.base.question.rotor_inertia, equation.friction, equation.shapes.scale, equation.extra,
+        equation.robot, equation.base.question.rotor_inertia, equation.friction, equation.shapes.scale,
+        equation.user_columns,
         equation.transmission, equation.joints, equation.rigid, equation.options.model, equation.options.window,
         equation.options.quadrature, equation.unknown, held=equation.shapes.held,
     )  # fmt: skip
 
 
 def rebuild_equation(e: EquationRecord) -> Equation:
-    """Build an equation again."""
+    """Build an equation again from its record."""
     robot, n = e.robot, e.robot.n
     if not e.joints or list(e.joints) != sorted(set(e.joints)) or not set(e.joints) <= set(range(n)):
         raise IdentificationError("record_joints_mismatch", "equation.joints are not joints of the robot in order")
@@ -70,8 +71,8 @@ def rebuild_equation(e: EquationRecord) -> Equation:
     equation = replace(equation, shapes=replace(equation.shapes, held=e.held or 1e-4 * e.holds))
     if e.rigid is None:
         return equation
-    check_shape("equation.rigid", e.rigid, equation.rigid_count)
-    return equation.with_rigid(e.rigid)
+    check_shape("equation.rigid", e.rigid, equation.rigid_column_count)
+    return equation.with_rigid_estimate(e.rigid)
 
 
 StoredEquation = Annotated[Equation, StoredAs(EquationRecord, record_equation, rebuild_equation)]
@@ -86,7 +87,7 @@ def move_robot_into_equation(data: Data) -> Data:
 
 
 def move_robot_beside_equation(data: Data) -> Data:
-    """Return the same for writing; `held` only where signs are held, which older files do not know, or as `holds`."""
+    """Data of a file with the robot beside the equation; `holds` only where signs are held (newer files)."""
     del data["equation"]["holds"]
     if not data["equation"]["held"]:
         del data["equation"]["held"]
@@ -119,14 +120,14 @@ class ParameterRow:
     interval: tuple[Known, Known]
 
 
-def write_layout(x: Identification, data: Data) -> Data:
-    """Data of a file from those of the fields."""
+def identification_to_file_layout(x: Identification, data: Data) -> Data:
+    """Layout of a result file from the data of the fields."""
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
     for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor", "log_growth"):
         if data[name] in (None, {}, [], ()):  # as in files of dynid before there were any
             del data[name]
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
-    parameters = dump(tuple[ParameterRow, ...], tuple(ParameterRow(*row) for row in rows))
+    parameters = to_plain_data(tuple[ParameterRow, ...], tuple(ParameterRow(*row) for row in rows))
     return {
         "dynid": data.pop("version"), **move_robot_beside_equation(data), "parameters": parameters,
         "lost": [item[:3] for item in lost],
@@ -134,8 +135,8 @@ def write_layout(x: Identification, data: Data) -> Data:
     }  # fmt: skip
 
 
-def read_layout(data: Data) -> Data:
-    """Data of the fields from those of a file; older ones have no `systematic`, nor say which share went where."""
+def identification_from_file_layout(data: Data) -> Data:
+    """Data of the fields from the layout of a result file, of any version."""
     version = data.pop("dynid", None)
     data = split_parameter_rows(move_robot_into_equation(data)) | {"version": version}
     if data.get("systematic") is None:
@@ -150,12 +151,12 @@ def read_layout(data: Data) -> Data:
 
 
 def split_parameter_rows(data: Data, kind: type = ParameterRow) -> Data:
-    """Take both from the parameters that people read; the exact numbers are in the arrays."""
+    """Take names and units of parameters from the rows that people read; the exact numbers are in the arrays."""
     try:
-        rows = build(tuple[kind, ...], data.pop("parameters", None))  # type: ignore[valid-type]
+        rows = from_plain_data(tuple[kind, ...], data.pop("parameters", None))  # type: ignore[valid-type]
     except ValueError as error:
         raise IdentificationError(
-            "record_parameters_malformed", "{mistake}", mistake=first_mistake(error, "parameters.")
+            "record_parameters_malformed", "{mistake}", mistake=describe_first_mistake(error, "parameters.")
         ) from error
     return {**data, "names": [row.name for row in rows], "units": [row.unit for row in rows]}
 
@@ -176,7 +177,7 @@ def check_identification(x: Identification) -> Identification:
     _check_score("validation", x.validation, c)
     if x.torques is not None:
         _check_score("torques", x.torques, len(equation.joints))
-    known = by_name(equation.names, len(x.factors))
+    known = parameters_by_name(equation.names, len(x.factors))
     shares = [name for item in x.unidentifiable for name, _ in item.shares or ()]
     foreign = [name for name in (*x.names, *(item.name for item in x.unidentifiable), *shares) if name not in known]
     if foreign or len(set(x.names)) < p:
@@ -211,16 +212,18 @@ def check_identification(x: Identification) -> Identification:
 def _shares_by_parameter(
     shares: tuple[tuple[str, float], ...], known: Mapping[str, Parameter]
 ) -> tuple[tuple[Parameter, float], ...]:
+    """Shares with parameters in place of their names."""
     return tuple((known[name], share) for name, share in shares)
 
 
 def _check_score(what: str, score: Score, channels: int) -> None:
+    """Check that the arrays of a score have one entry per channel."""
     for name in ("rmse", "nrmse", "settled", *(() if score.quiet is None else ("quiet",))):
         check_shape(f"{what}.{name}", getattr(score, name), channels)
 
 
 def _check_shares(lost: tuple[Unidentifiable, ...]) -> None:
-    """What stands for a lost parameter must end at parameters that are not."""
+    """Check that the shares of an unidentifiable parameter are of parameters that are not."""
     waiting = {item.name: {name for name, _ in item.shares or ()} for item in lost}
     while waiting:
         found = [name for name, others in waiting.items() if not others & waiting.keys()]

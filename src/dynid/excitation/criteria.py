@@ -84,7 +84,7 @@ class SpectralCriterion:
 
 
 def _smooth_condition(lam: Array, p: float) -> tuple[float, Array]:
-    """Schatten norms: log(|sigma|_p |1/sigma|_p)."""
+    """Smooth logarithm of the condition number by Schatten norms, log(|sigma|_p |1/sigma|_p), and its slope."""
     up, by_up = _log_power_sum(lam, 0.5 * p)
     down, by_down = _log_power_sum(lam, -0.5 * p)
     return (up + down) / p, (by_up + by_down) / p

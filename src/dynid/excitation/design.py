@@ -11,7 +11,7 @@ import numpy as np
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.criteria import NAMES, find_criterion
-from dynid.excitation.excitation import Excitation, check_noise, find_limits
+from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel
 from dynid.excitation.feasibility import CollisionChecker, Effort
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
@@ -102,7 +102,7 @@ def design_excitation(
     for part in (rows, *(() if effort is None else (effort.rows,))):
         part.warm_up()
     prepared = time.monotonic() - begin
-    sigma = None if noise is None else check_noise(noise, rows.channels)
+    sigma = None if noise is None else noise_per_channel(noise, rows.rows_per_sample)
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
         _checked_rest_pose(rest, bounds, robot),
@@ -363,7 +363,7 @@ def _motion_from_rest_to_rest(
 
 
 def _design_by_points(search: _Search, points: int | None) -> Excitation:
-    """Search points and the motion through them."""
+    """Design a motion through points."""
     rows, limits, criterion, weights, noise = search.rows, search.limits, search.criterion, search.weights, search.noise
     r = points or 2 * len(rows.names)
     if r < len(rows.names):
@@ -382,7 +382,7 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
     W = rows.matrix(shape.exciting_motion())
-    sigma = None if noise is None else np.tile(noise, len(W) // rows.channels)
+    sigma = None if noise is None else np.tile(noise, len(W) // rows.rows_per_sample)
     judge = find_criterion(criterion, weights=weights, mask=rows.nonzero_entries(len(W)), noise=sigma)
     box = Limits(
         np.clip(limits.position, -np.pi, np.pi), np.minimum(limits.velocity, 2.0), limits.acceleration, limits.effort

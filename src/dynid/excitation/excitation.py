@@ -91,7 +91,7 @@ class Excitation:
     @property
     def assumed_noise(self) -> Array:
         """Noise of each channel, (channels,): that of the design, or 1 where none was given."""
-        return np.ones(self.rows.channels) if self.noise is None else self.noise
+        return np.ones(self.rows.rows_per_sample) if self.noise is None else self.noise
 
     def expected_errors(self, noise: float | Sequence[float] | Array | None = None) -> dict[str, float]:
         """Standard deviation of each base parameter for white noise on every row, by least squares.
@@ -99,7 +99,7 @@ class Excitation:
         noise: its deviation, one number or one per channel (rows are then weighted by it); None takes that of the
         design, or 1.
         """
-        sigma = self.assumed_noise if noise is None else check_noise(noise, self.rows.channels)
+        sigma = self.assumed_noise if noise is None else noise_per_channel(noise, self.rows.rows_per_sample)
         A = self.matrix / np.tile(sigma, len(self.matrix) // len(sigma))[:, None]
         covariance = np.linalg.pinv(A.T @ A)
         return dict(zip(self.rows.names, np.sqrt(np.diag(covariance)).tolist(), strict=True))
@@ -109,8 +109,8 @@ class Excitation:
         write_motion(self, Path(path), rate)
 
 
-def check_noise(noise: float | Sequence[float] | Array, channels: int) -> Array:
-    """Deviation of each channel, (channels,), from one number or one per channel."""
+def noise_per_channel(noise: float | Sequence[float] | Array, channels: int) -> Array:
+    """Noise (channels,) from one number or one per channel; ExcitationError where it is neither."""
     try:
         sigma = np.array(noise, dtype=np.float64)
     except (TypeError, ValueError):
@@ -203,7 +203,7 @@ def ros_trajectory(motion: Motion, names: tuple[str, ...]) -> dict[str, object]:
 
 
 def ros_trajectory_yaml(motion: Motion, names: tuple[str, ...]) -> str:
-    """Return the same message in YAML; names are quoted, whatever they contain."""
+    """The trajectory_msgs/JointTrajectory in YAML; names are quoted, whatever they contain."""
     lines = ["joint_names:", *(f"  - {json.dumps(name)}" for name in names), "points:"]
     for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True):
         sec, nanosec = _ros_duration(float(t))

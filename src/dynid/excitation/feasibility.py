@@ -36,7 +36,7 @@ class Effort:
 
     @staticmethod
     def of(robot: Robot, limits: Limits) -> Effort | None:
-        """None where no effort is limited or a nominal parameter that matters is unknown."""
+        """Torque limits of a robot; None where no effort is limited or a nominal parameter that matters is unknown."""
         if not np.isfinite(limits.effort).any():
             return None
         from dynid.identifiability.base_parameters import base_parameters
@@ -59,7 +59,7 @@ class Effort:
         weights = by_tau.reshape(-1, 1) * self.XB
         return float((over**2).sum() / len(motion)), rows.adjoint(weights)
 
-    def excess(self, path: Quintics, share: Array) -> Slopes:
+    def excess_over_limits(self, path: Quintics, share: Array) -> Slopes:
         """Squares of what exceeds a share (n,) of the limits, summed over instants of each segment of a path."""
         states = states_at_instants(path, _BASIS)
         S, n, M = states[0].shape

@@ -47,7 +47,7 @@ class BoundedCoefficients:
         return x / divisor[:, None], divisor
 
     def pull_back(self, x: Array, p: float, by_y: Array) -> Array:
-        """Gradient by x from that by y."""
+        """Gradient by the free coefficients x from that by the valid ones y."""
         divisor, slope = self._divisor(x, p)
         along = (by_y * x).sum(axis=1) / divisor**2
         return np.asarray(by_y / divisor[:, None] - along[:, None] * slope)
@@ -100,7 +100,7 @@ class FourierProblem:
 
     def criterion_for(self, rows: int) -> Criterion:
         """Return the criterion for a matrix of so many rows."""
-        noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.channels)
+        noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.rows_per_sample)
         return find_criterion(self.criterion, weights=self.weights, mask=self.rows.nonzero_entries(rows), noise=noise)
 
     def motion(self, y: Array, basis: Basis, t: Array) -> Motion:

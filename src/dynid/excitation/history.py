@@ -37,7 +37,7 @@ class Descent:
 
     @property
     def end(self) -> float:
-        """The criterion of the valid motion."""
+        """Criterion of the valid motion at the end of the descent."""
         return float(self.values[-1])
 
 
@@ -74,7 +74,7 @@ class SearchHistory:
         return replace(self, descents=changed)
 
     def facts(self) -> dict[str, object]:
-        """Everything for machines."""
+        """The history as JSON-ready data."""
         return {
             "criterion": self.criterion,
             "chosen": self.chosen,
@@ -152,13 +152,13 @@ class Recorder:
     began: float = field(default_factory=time.monotonic)
 
     def record_value(self, value: float) -> None:
-        """The criterion where the search has just been; the very first place is noted as iteration 0."""
+        """Note the criterion at the current iterate; the very first is iteration 0."""
         self.latest = value
         if not self.iterations and not self.count:
             self._append_latest()
 
     def end_iteration(self) -> None:
-        """An iteration is over: the place seen last is its result."""
+        """End an iteration: the criterion noted last is its result."""
         self.count += 1
         if self.count % self.stride == 0:
             self._append_latest()

@@ -117,7 +117,7 @@ class PointsShape:
         return Extremes(self.q.min(axis=0), self.q.max(axis=0), np.abs(self.v).max(axis=0), none)
 
     def shrink_about(self, factors: Array, middle: Array) -> PointsShape:
-        """The same with each joint's motion shrunk by a factor about a position, (n,) each."""
+        """The shape with each joint's motion shrunk by a factor about a position, (n,) each."""
         if self.path is None:
             return PointsShape(self.times, middle + factors * (self.q - middle), factors * self.v, self.a, None)
         path = self.path
@@ -165,7 +165,7 @@ class PointVariables:
         return self.box.has_motion
 
     @property
-    def scales(self) -> Array:
+    def half_widths(self) -> Array:
         """Half widths of position, velocity and acceleration, (3, 1, n)."""
         a = np.where(
             np.isfinite(self.box.acceleration),
@@ -175,17 +175,17 @@ class PointVariables:
         return np.stack([self.box.reach, self.box.speed, a])[:, None, :]
 
     def random_start(self, rng: np.random.Generator) -> Array:
-        """A slow walk with random velocities."""
+        """Random variables to start with: a slow walk with random velocities."""
         shape = (self.points, len(self.box.reach))
         x = np.stack([bounded_random_walk(shape, rng), rng.uniform(-1.0, 1.0, shape)])
         z = np.arcsin(0.98 * x).ravel()
         if not self.has_motion:
             return z
         rest = np.arcsin(0.98 * x[0, [0, -1]]).ravel()
-        return np.concatenate([z, np.zeros(x[0].size), rest, self._first_times(x[0])])
+        return np.concatenate([z, np.zeros(x[0].size), rest, self._initial_segment_times(x[0])])
 
-    def _first_times(self, x: Array) -> Array:
-        """Variables of the usual segment times; long enough from and to a given rest."""
+    def _initial_segment_times(self, x: Array) -> Array:
+        """Variables of the segment times to start with; long enough from and to a given rest."""
         times = np.zeros(self.points + 1)
         if self.rest is None:
             return times
@@ -200,9 +200,9 @@ class PointVariables:
         shape = (self.points, len(self.box.reach))
         size = shape[0] * shape[1]
         if not self.has_motion:
-            q, v = self.scales[:2] * np.sin(z.reshape(2, *shape))
+            q, v = self.half_widths[:2] * np.sin(z.reshape(2, *shape))
             return PointsShape(np.arange(float(self.points)), q + self.box.middle, v, np.zeros(shape), None)
-        q, v, a = self.scales * np.sin(z[: 3 * size].reshape(3, *shape))
+        q, v, a = self.half_widths * np.sin(z[: 3 * size].reshape(3, *shape))
         rest = self.box.reach * np.sin(z[3 * size : -self.points - 1].reshape(2, -1))
         if self.rest is not None:
             rest = np.tile(self.rest - self.box.middle, (2, 1))
@@ -216,7 +216,7 @@ class PointVariables:
         size = by[0].size
         parts = 3 if self.has_motion else 2
         x = z[: parts * size].reshape(parts, *by[0].shape)
-        slope = (self.scales[:parts] * np.cos(x) * np.stack(by[:parts])).ravel()
+        slope = (self.half_widths[:parts] * np.cos(x) * np.stack(by[:parts])).ravel()
         if not self.has_motion:
             return slope
         rest = by_rest * self.box.reach * np.cos(z[3 * size : -self.points - 1].reshape(2, -1))

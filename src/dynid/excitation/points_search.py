@@ -150,7 +150,7 @@ class PointsSearch:
         box = self.unknowns.box
         reach, speed, acceleration = self.tight[:3] * np.stack([box.reach, box.speed, box.acceleration])
         over = excess_over_bounds(shape.path, BASIS, (box.middle, reach, speed, acceleration))
-        return over if self.effort is None else over + self.effort.excess(shape.path, self.tight[3])
+        return over if self.effort is None else over + self.effort.excess_over_limits(shape.path, self.tight[3])
 
     def use_of_limits(self, shape: PointsShape) -> Array:
         """Exact peaks over limits at every instant: reach, speed and acceleration, (3, n)."""
@@ -159,7 +159,7 @@ class PointsSearch:
         return np.stack([reach, x.speed / box.speed, x.acceleration / box.acceleration])
 
     def tighten_limits(self, z: Array) -> PointsSearch:
-        """Ask for as much less as the motion has too much between the instants that are tried."""
+        """The search with limits tightened by what the motion exceeds them between the instants that are tried."""
         shape = self.unknowns.points_at(z)
         torque = np.ones(self.tight.shape[1])
         if self.effort is not None:
@@ -353,7 +353,7 @@ def design_points(
     `on_history` is told how the search went. rest (n,): where the motion starts and ends, chosen where missing.
     """
     box = _check_request(rows, limits, points, starts)
-    count = (points if rows.model == "energy" else points + 1) * rows.channels
+    count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
     if count < len(rows.names):
         raise ExcitationError(
             "too_few_points", "{points} points give {rows} rows, too few for {parameters} base parameters",

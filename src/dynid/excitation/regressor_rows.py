@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.friction import find_block, friction_columns, friction_rows
+from dynid.dynamics.friction import find_friction_block, friction_columns, friction_rows
 from dynid.dynamics.regressor import find_model
 from dynid.dynamics.scene import Scene, Stage, standard_columns
 from dynid.errors import FIX_THE_BASE, ExcitationError
@@ -67,8 +67,8 @@ class BaseRows:
         return BaseRows(robot, model, stage, rows.kept, friction, names, support)
 
     @property
-    def channels(self) -> int:
-        """Rows of a sample."""
+    def rows_per_sample(self) -> int:
+        """Number of rows of a sample."""
         return len(find_model(self.model).channels(self.robot))
 
     @property
@@ -95,7 +95,7 @@ class BaseRows:
     def friction_column(self, block: str) -> int:
         """First column of a friction block that has one symbol."""
         before = self.friction[: self.friction.index(block)]
-        return len(self.kept) + sum(len(find_block(name).symbols) for name in before) * self.robot.n
+        return len(self.kept) + sum(len(find_friction_block(name).symbols) for name in before) * self.robot.n
 
     def warm_up(self) -> None:
         """Run rows and adjoint once, so that they are compiled before a search counts its time or forks."""
@@ -104,7 +104,7 @@ class BaseRows:
 
     def nonzero_entries(self, rows: int) -> NDArray[np.bool_]:
         """Entries of a matrix of so many rows that are not structurally zero."""
-        return np.tile(self.support, (rows // self.channels, 1))
+        return np.tile(self.support, (rows // self.rows_per_sample, 1))
 
     def _random_motion(self, seed: int) -> Motion:
         """Forty random samples."""
@@ -116,7 +116,7 @@ class BaseRows:
     def _find_support(self, seed: int) -> NDArray[np.bool_]:
         """Entries (channels, b) that are not zero at random samples."""
         W = self.matrix(self._random_motion(seed))
-        size = np.abs(W.reshape(-1, self.channels, W.shape[1])).max(axis=0)
+        size = np.abs(W.reshape(-1, self.rows_per_sample, W.shape[1])).max(axis=0)
         return np.asarray(size > 1e-12 * size.max())
 
 
@@ -145,7 +145,7 @@ class RowsAlong:
     def adjoint(self, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * W) by q, v, a; the slope of a sharp sign(v) counts as zero."""
         rows = self.rows
-        parts = weights.reshape(-1, rows.channels, weights.shape[1])
+        parts = weights.reshape(-1, rows.rows_per_sample, weights.shape[1])
         full = np.zeros((*parts.shape[:2], len(rows.stage.columns)))
         full[:, :, rows.kept] = parts[:, :, : len(rows.kept)]
         gq, gv, ga = find_model(rows.model).adjoint(self.scene, full)

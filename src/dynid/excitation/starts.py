@@ -63,7 +63,7 @@ def run_starts(
     found: list[tuple[float, R]] = []
     interrupted = False
     try:
-        for value, result in _results_in_order(search, problem, seeds, deadline):
+        for value, result in _results_in_seed_order(search, problem, seeds, deadline):
             found.append((value, result))
             if on_progress is not None:
                 on_progress(f"best of {len(found)} starts: {min(v for v, _ in found):.4g}", len(found) / len(seeds))
@@ -75,7 +75,9 @@ def run_starts(
     return Candidates(tuple(item for _, item in ranked), interrupted or time.monotonic() > deadline)
 
 
-def _results_in_order(search: Search[P, R], problem: P, seeds: list[int], deadline: float) -> Iterator[tuple[float, R]]:
+def _results_in_seed_order(
+    search: Search[P, R], problem: P, seeds: list[int], deadline: float
+) -> Iterator[tuple[float, R]]:
     """Results of all seeds in order, in processes where there are several threads."""
     workers = min(thread_count(), len(seeds))
     pool = _fork_pool(workers) if workers > 1 else None

@@ -68,6 +68,7 @@ def write_c_code(subject: ExportSubject) -> CCode:
 
 
 def _header_comment(robot: CustomisedDynamics, subject: ExportSubject, operations: Operations) -> str:
+    """Comment at the top of the file: joints, units, functions and their operations."""
     known = robot.robot
     lines = [f"Dynamics of the robot {known.name}, written by dynid.", ""]
     lines += ["Joints, in the order of all arrays (rad, rad/s, rad/s^2 and N m; m, m/s, m/s^2 and N where they slide):"]
@@ -123,6 +124,7 @@ def _c_signature(name: str, prefix: str) -> str:
 
 
 def _function_code(name: str, function: GraphFunction, prefix: str) -> str:
+    """Text of one C function, from its graph."""
     g, body = function.graph, []
     text: dict[int, str] = {}
     used: set[str] = set()

@@ -80,7 +80,7 @@ class Graph:
         return (True, operands[0]) if operation == "neg" else (False, x)
 
     def neg(self, x: Node) -> Node:
-        """-x."""
+        """Node of -x."""
         negated, inner = self._split_negation(x)
         if negated or self.constant_value(x) == 0.0:
             return inner
@@ -89,7 +89,7 @@ class Graph:
         return self._find_or_add_node("neg", (x,))
 
     def add(self, x: Node, y: Node) -> Node:
-        """X + y."""
+        """Node of x + y."""
         a, b = self.constant_value(x), self.constant_value(y)
         if a is not None and b is not None:
             return self.constant(a + b)
@@ -107,21 +107,21 @@ class Graph:
         return self._find_or_add_node("add", (min(x, y), max(x, y)))
 
     def _subtract_nodes(self, x: Node, y: Node) -> Node:
-        """X - y, where neither is a constant or a negation."""
+        """Node of x - y, where neither is a constant or a negation."""
         return self.constant(0.0) if x == y else self._find_or_add_node("sub", (x, y))
 
     def sub(self, x: Node, y: Node) -> Node:
-        """X - y."""
+        """Node of x - y."""
         return self.add(x, self.neg(y))
 
     def mul(self, x: Node, y: Node) -> Node:
-        """X * y."""
+        """Node of x * y."""
         (minus_x, x), (minus_y, y) = self._split_negation(x), self._split_negation(y)
         product = self._multiply_nodes(x, y)
         return self.neg(product) if minus_x != minus_y else product
 
     def _multiply_nodes(self, x: Node, y: Node) -> Node:
-        """X * y, where neither is a negation."""
+        """Node of x * y, where neither is a negation."""
         a, b = self.constant_value(x), self.constant_value(y)
         if a is not None and b is not None:
             return self.constant(a * b)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import HARMONICS, PLAIN_UNITS, find_block
+from dynid.dynamics.friction import HARMONICS, PLAIN_UNITS, find_friction_block
 from dynid.errors import ExportError
 from dynid.exports.c_expressions import Cost, Graph, Node
 from dynid.exports.subject import ExportSubject, JointFriction
@@ -147,10 +147,12 @@ class Recursion:
         return self._rotate_z(self._inverse_rotation(frame.theta), x)
 
     def _add_vectors(self, x: Vector, y: Vector) -> Vector:
+        """Sum of two vectors of nodes."""
         g = self.graph
         return g.add(x[0], y[0]), g.add(x[1], y[1]), g.add(x[2], y[2])
 
     def _cross(self, x: Vector, y: Vector) -> Vector:
+        """Cross product of two vectors of nodes."""
         g = self.graph
         return (
             g.sub(g.mul(x[1], y[2]), g.mul(x[2], y[1])),
@@ -159,6 +161,7 @@ class Recursion:
         )
 
     def _multiply_matrix_vector(self, U: tuple[Vector, Vector, Vector], x: Vector) -> Vector:
+        """Product of a matrix and a vector of nodes."""
         g = self.graph
         rows = [g.sum([g.mul(u, y) for u, y in zip(row, x, strict=True)]) for row in U]
         return rows[0], rows[1], rows[2]
@@ -240,7 +243,7 @@ class CustomisedDynamics:
 
     @staticmethod
     def of(subject: ExportSubject) -> CustomisedDynamics:
-        """Change the frames; loops that only numbers can close are refused."""
+        """Customised dynamics of an export subject; loops that only numbers can close are refused."""
         if subject.robot.closures:
             raise ExportError(
                 "closed_loops", "'{robot}' has loops that are closed numerically; C code is for trees and couplings",
@@ -255,7 +258,7 @@ class CustomisedDynamics:
 
     @cached_property
     def base_values(self) -> Array:
-        """Their values."""
+        """Values of the base parameters in these frames."""
         return self.base.values(self.robot.parameters)
 
     def inverse_dynamics_by_base(self) -> GraphFunction:
@@ -316,7 +319,7 @@ class CustomisedDynamics:
                 for column in shape:
                     terms.append(g.mul(g.constant(float(self.friction.values[row, m])), column))
                     row += 1
-                assert len(shape) == len(find_block(block).symbols)
+                assert len(shape) == len(find_friction_block(block).symbols)
             motors.append(g.sum(terms))
         outputs = [g.sum([g.mul(g.constant(float(T[m, j])), motors[m]) for m in range(n)]) for j in range(n)]
         return GraphFunction(g, tuple(outputs))

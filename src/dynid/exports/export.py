@@ -14,7 +14,7 @@ from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c_code
 from dynid.exports.mjcf import write_mjcf
 from dynid.exports.robot_json import write_robot_json
-from dynid.exports.subject import ExportSubject, export_subject_of, friction_left_out_warnings, rotor_spin_warnings
+from dynid.exports.subject import ExportSubject, friction_left_out_warnings, make_export_subject, rotor_spin_warnings
 from dynid.exports.urdf import template_friction_warnings, update_urdf, write_urdf
 from dynid.exports.verify import Verification, verify_named_file
 from dynid.messages import Message, Option
@@ -73,7 +73,7 @@ def export(
         )  # fmt: skip
     if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
         result = physical_parameters(result)
-    subject = export_subject_of(result)
+    subject = make_export_subject(result)
     warnings = subject.losses
     if suffix != ".c" and not subject.friction.is_plain:
         what = "friction ({blocks}) is left out; only .c files hold such"
@@ -139,20 +139,24 @@ _BASE_NOTE = Message(
 
 
 def _table_content(subject: ExportSubject) -> str:
+    """Text of the TOML table."""
     return table_text(subject.robot)
 
 
 def _c_content(subject: ExportSubject) -> _ExportContent:
+    """Content of the C file, with its operations."""
     code = write_c_code(subject)
     return _ExportContent(code.text.encode(), operations=code.operations)
 
 
 def _mjcf_content(subject: ExportSubject) -> _ExportContent:
+    """Content of the MJCF file, with notes and warnings on what it leaves out."""
     text, notes = write_mjcf(subject)
     return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject.robot))
 
 
 def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
+    """Content of a new URDF, with notes and warnings on what it leaves out."""
     text, notes = write_urdf(subject)
     return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject.robot))
 
@@ -160,6 +164,7 @@ def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
 def _updated_urdf_content(
     subject: ExportSubject, template: Path, lock: Mapping[str, float], *, told: bool = False
 ) -> _ExportContent:
+    """Content of the template URDF with new inertial elements, with notes and warnings."""
     if not template.is_file():
         raise ExportError("file_not_found", "there is no template '{template}'", template=template)
     if template.suffix.lower() != ".urdf":

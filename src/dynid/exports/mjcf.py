@@ -79,7 +79,7 @@ def link_poses_at(robot: Robot, q: Array) -> dict[int, Transform]:
 
 
 def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
-    """Return the file's text, and notes on what it cannot hold."""
+    """Return the text of an MJCF file, and notes on what it cannot hold."""
     robot = subject.robot
     check_loops_closed_by_points(robot)
     bodies = composite_inertias(robot)
@@ -127,6 +127,7 @@ def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
 
 
 def _body_lines(robot: Robot, k: int, name: str, joint: str, bodies: Mapping[int, Array]) -> list[str]:
+    """Lines of a link's <body>, those of its joint and inertia included."""
     link = robot.links[k]
     T = link.placement
     place = f'pos="{numbers_text(T.translation)}" quat="{numbers_text(quaternion_from_rotation(T.rotation))}"'
@@ -142,6 +143,7 @@ def _body_lines(robot: Robot, k: int, name: str, joint: str, bodies: Mapping[int
 
 
 def _joint_line(link: Link, name: str, *, active: bool) -> str:
+    """Line of a link's <joint>."""
     kind = "hinge" if link.kind == "revolute" else "slide"
     words = [f'name="{xml_attribute(name)}" type="{kind}" axis="{numbers_text(link.axis)}"']
     if math.isfinite(link.limits.lower) and math.isfinite(link.limits.upper):

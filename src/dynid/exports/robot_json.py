@@ -7,7 +7,7 @@ from pathlib import Path
 from dynid.errors import ExportError, IdentificationError
 from dynid.exports.subject import ExportSubject
 from dynid.robot.robot import Robot, StoredRobot
-from dynid.storage.records import DAMAGE, build, describe_damage, dump, json_text, read_json
+from dynid.storage.records import DAMAGE, describe_damage, from_plain_data, json_text, read_json, to_plain_data
 
 FORMAT = "dynid robot"
 VERSION = 1
@@ -26,7 +26,7 @@ def write_robot_json(subject: ExportSubject) -> str:
             robot.links[k].joint: {name: float(x) for name, x in robot.links[k].friction} for k in robot.active_links
         },
         "warnings": list(subject.losses),
-        "robot": dump(StoredRobot, robot),
+        "robot": to_plain_data(StoredRobot, robot),
     }
     return json_text(data)
 
@@ -35,7 +35,7 @@ def read_robot_json(path: Path) -> Robot:
     """Read a robot that `export` wrote."""
     data = read_json(path, FORMAT, VERSION, "`dynid export` writes one", IdentificationError)
     try:
-        robot: Robot = build(StoredRobot, data.get("robot"))
+        robot: Robot = from_plain_data(StoredRobot, data.get("robot"))
     except DAMAGE as error:
         raise ExportError(
             "file_damaged", "{path}: {damage}", path=path,

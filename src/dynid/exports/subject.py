@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.dynamics.friction import HARMONICS, PLAIN, STOP, FrictionShapes, find_block
+from dynid.dynamics.friction import HARMONICS, PLAIN, STOP, FrictionShapes, find_friction_block
 from dynid.dynamics.regressor import regressor
 from dynid.errors import FIX_THE_BASE, ExportError
 from dynid.estimation.identification import Identification
@@ -43,7 +43,7 @@ class JointFriction:
         """Friction (N, n) along a motion; every block looks at one sample only."""
         q, v = motion.q @ self.transmission.T, motion.v @ self.transmission.T
         shapes = FrictionShapes(self.blocks, self.scale)
-        columns = shapes.values(motion.t, q, v, np.zeros((len(q), 0, q.shape[1])), None)
+        columns = shapes.column_values(motion.t, q, v, np.zeros((len(q), 0, q.shape[1])), None)
         return np.asarray((columns * self.values).sum(axis=1) @ self.transmission)
 
 
@@ -65,7 +65,7 @@ class ExportSubject:
         return np.asarray((regressor(self.robot, motion).matrix @ self.robot.parameters).reshape(-1, self.robot.n))
 
 
-def export_subject_of(result: Any) -> ExportSubject:
+def make_export_subject(result: Any) -> ExportSubject:
     """Take an Identification, a Robot, or anything with a `.robot` whose parameters are all known."""
     if isinstance(result, ExportSubject):
         return result
@@ -75,7 +75,7 @@ def export_subject_of(result: Any) -> ExportSubject:
                 "unknown_geometry_not_exportable", "model parameters of unknown geometry cannot be exported",
                 "save the result instead",
             )  # fmt: skip
-        return _subject_of_identification(result)
+        return _make_subject_of_identification(result)
     robot = result if isinstance(result, Robot) else getattr(result, "robot", None)
     if not isinstance(robot, Robot):
         raise ExportError(
@@ -83,7 +83,7 @@ def export_subject_of(result: Any) -> ExportSubject:
             kind=type(result).__name__,
         )  # fmt: skip
     _check_fixed_base(robot)
-    robot = _set_known_zeros(robot)
+    robot = _with_known_zeros(robot)
     unknown = [name for name, x in zip(robot.parameter_names, robot.parameters, strict=True) if np.isnan(x)]
     if unknown:
         more = f" and {len(unknown) - 12} more" if len(unknown) > 12 else ""
@@ -113,8 +113,8 @@ def _check_fixed_base(robot: Robot) -> None:
         )  # fmt: skip
 
 
-def _set_known_zeros(robot: Robot) -> Robot:
-    """Known zeros are zeros, whatever the file says of their value."""
+def _with_known_zeros(robot: Robot) -> Robot:
+    """The robot with its known zeros set to zero, whatever the file says of their value."""
     values = robot.parameters.copy()
     zero = set(robot.known_zeros)
     values[[k for k, name in enumerate(robot.parameter_names) if name in zero]] = 0.0
@@ -127,7 +127,8 @@ def _nominal_friction(robot: Robot) -> JointFriction:
     return JointFriction(PLAIN, np.array(values), np.ones(robot.n), np.eye(robot.n))
 
 
-def _subject_of_identification(result: Identification) -> ExportSubject:
+def _make_subject_of_identification(result: Identification) -> ExportSubject:
+    """Subject with the parameters and friction of a result; ExportError where some are not known."""
     equation, robot = result.equation, result.robot
     _check_fixed_base(robot)
     if not equation.options.has_torques:
@@ -147,7 +148,7 @@ def _subject_of_identification(result: Identification) -> ExportSubject:
         notes = rotor_spin_warnings(robot)
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     X = np.zeros(len(place))
-    X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_count]
+    X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_column_count]
     friction, losses = _joint_friction_of_identification(result)
     return ExportSubject(_set_nominal_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
 
@@ -164,12 +165,12 @@ def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
 def _joint_friction_of_identification(result: Identification) -> tuple[JointFriction, tuple[Message, ...]]:
     """Blocks that look at one sample, stops by their value while sliding, and sentences on what is left out."""
     equation, n = result.equation, result.robot.n
-    notes = list(map(_left_out_column_text, equation.extra))
+    notes = list(map(_left_out_column_text, equation.user_columns))
     blocks: list[str] = []
     rows: list[Array] = []
     sliding, stops = np.zeros(n), []
     for block in equation.friction:
-        own = result.column_values[equation.blocks_of[block]].reshape(-1, n)
+        own = result.column_values[equation.columns_by_friction_block[block]].reshape(-1, n)
         if block in _STATELESS:
             blocks.append(block)
             rows += list(own)
@@ -177,7 +178,7 @@ def _joint_friction_of_identification(result: Identification) -> tuple[JointFric
             sliding += own[0]
             stops.append(block)
         else:
-            formula = find_block(block).doc
+            formula = find_friction_block(block).doc
             notes.append(Message(
                 "friction_block_left_out", "friction block '{block}' ({formula}) is left out: it needs more than q "
                 "and v", block=block, formula=formula,
@@ -197,7 +198,7 @@ def _joint_friction_of_identification(result: Identification) -> tuple[JointFric
 
 def _first_row_of_block(blocks: list[str], name: str) -> int:
     """Row of `JointFriction.values` at which a block begins."""
-    return sum(len(find_block(block).symbols) for block in blocks[: blocks.index(name)])
+    return sum(len(find_friction_block(block).symbols) for block in blocks[: blocks.index(name)])
 
 
 def _set_nominal_friction(robot: Robot, friction: JointFriction) -> Robot:

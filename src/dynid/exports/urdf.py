@@ -47,7 +47,7 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
 def write_urdf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
-    """Return the file's text, and notes on what it cannot hold."""
+    """Return the text of a new URDF, and notes on what it cannot hold."""
     robot = subject.robot
     if robot.closures:
         raise ExportError("closed_loops", "'{robot}' is a closed mechanism; a URDF is a tree", robot=robot.name)
@@ -104,6 +104,7 @@ def inertial_lines(x: Array, indent: str) -> list[str]:
 
 
 def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: str) -> list[str]:
+    """Lines of a link's <joint>: origin, axis, limits, friction, mimic."""
     link = robot.links[k]
     T, limits = link.placement, link.limits
     bounded = math.isfinite(limits.lower) and math.isfinite(limits.upper)

@@ -19,7 +19,7 @@ from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import ExportError
 from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.robot_json import read_robot_json
-from dynid.exports.subject import ExportSubject, export_subject_of
+from dynid.exports.subject import ExportSubject, make_export_subject
 from dynid.identifiability.samples import random_samples
 from dynid.messages import Option
 from dynid.robot.io.xml import unique_names
@@ -124,7 +124,7 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
 
     lock: joints of a URDF that the robot holds at a position, where it does not know (`robot.locks`).
     """
-    subject = export_subject_of(result)
+    subject = make_export_subject(result)
     known = subject.robot.locks if Path(path).suffix.lower() == ".urdf" else {}
     return verify_named_file(Path(path), Path(path), subject, lock or known)
 
@@ -161,15 +161,17 @@ def largest_relative_difference(theirs: Array, ours: Array) -> float:
 
 
 def _verify_by_dynid(path: Path, subject: ExportSubject, motion: Motion) -> Verification:
+    """Load a TOML or JSON file by dynid itself and compare its torques."""
     robot = read_robot_json(path) if path.suffix.lower() == ".json" else load_robot(path, snap=False)
-    again = export_subject_of(robot)
-    ours = subject.rigid_torques(motion) + export_subject_of(subject.robot).friction.torques(motion)
+    again = make_export_subject(robot)
+    ours = subject.rigid_torques(motion) + make_export_subject(subject.robot).friction.torques(motion)
     return Verification(
         "dynid", largest_relative_difference(again.rigid_torques(motion) + again.friction.torques(motion), ours)
     )
 
 
 def _verify_by_compiler(path: Path, subject: ExportSubject, motion: Motion, *, shown: Path) -> Verification:
+    """Compile a C file and compare its torques."""
     try:
         theirs = torques_of_c_code(path, subject.robot, motion, shown)
     except FileNotFoundError:
@@ -223,7 +225,7 @@ def _torques_of_urdf(
     order = [read.joint_names.index(name) for name in robot.joint_names]
     back = np.argsort(order)
     turned = Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
-    return np.asarray(export_subject_of(read).rigid_torques(turned)[:, order] + _rotor_inertias(robot) * motion.a)
+    return np.asarray(make_export_subject(read).rigid_torques(turned)[:, order] + _rotor_inertias(robot) * motion.a)
 
 
 def _rotor_inertias(robot: Robot) -> Array:

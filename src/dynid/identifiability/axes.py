@@ -105,7 +105,7 @@ class _Walk:
         return self.numbers.is_along_z(v)
 
     def in_child_frame(self, pose: Pose) -> _Walk:
-        """Return the same in a child's frame."""
+        """The same facts in a child's frame."""
         return replace(
             self,
             gravity=pose.direction_in_link(self.gravity),

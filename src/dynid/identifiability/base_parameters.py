@@ -76,12 +76,12 @@ def _refuse_unused_arguments(method: str | None, rows: int | None, scaling: tupl
 
 @lru_cache(maxsize=32)
 def cached_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False) -> BaseParameters:
-    """Base parameters by the default method; asked again for the same robot, the answer is there."""
+    """Base parameters by the default method, cached by robot."""
     return base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
 
 
 def _with_geometry_warnings(found: BaseParameters) -> BaseParameters:
-    """The same, with warnings on a geometry that is almost special."""
+    """The base parameters with warnings on a geometry that is almost special."""
     doubts = find_geometry_warnings(found.question)
     return replace(found, warnings=(*found.warnings, *doubts)) if doubts else found
 
@@ -134,7 +134,7 @@ def _check_exact_method_applies(question: Question, method: str) -> None:
 
 def _find_exactly(question: Question, seed: int) -> BaseParameters:
     """By nullspace on open trees, in ball arithmetic where there are loops."""
-    from dynid.identifiability.loops import find_by_balls
+    from dynid.identifiability.loops import find_by_ball_arithmetic
 
     robot = question.robot
     if not (robot.couplings or robot.closures):
@@ -144,7 +144,7 @@ def _find_exactly(question: Question, seed: int) -> BaseParameters:
         raise ModelError(
             "floating_base", "'{robot}' has a floating base and no reactions", "use the torque model", robot=robot.name,
         )  # fmt: skip
-    found = find_by_balls(robot, question.model, question.rotor_inertia, question.tared, seed)
+    found = find_by_ball_arithmetic(robot, question.model, question.rotor_inertia, question.tared, seed)
     shown = found.certificate
     return BaseParameters(question, "exact", found.regrouping, shown.gap, None, found.warnings, certificate=shown)
 

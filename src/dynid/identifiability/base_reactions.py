@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dynid.deprecated import accept_old_names
 from dynid.errors import DynidError
 from dynid.identifiability.base_parameters import base_parameters, cached_base_parameters
 from dynid.identifiability.parameters import BaseParameters
@@ -33,6 +34,7 @@ LETTERS = ("Kxx", "Kxy", "Kxz", "Kyy", "Kyz", "Kzz", "mbx", "mby", "mbz", "m")
 SMALL = 1e-10
 
 
+@accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class Barycentric:
     """names (p,) of the barycentric parameters and matrix B (p, p): b = B X, X as in `robot.parameter_names`.
@@ -54,8 +56,8 @@ class Barycentric:
             )  # fmt: skip
         return np.asarray(self.matrix @ X)
 
-    def matrix_of(self, base: BaseParameters) -> Array:
-        """Matrix (count, p) that takes barycentric parameters to base parameters; friction columns follow as they are.
+    def base_parameter_matrix(self, base: BaseParameters) -> Array:
+        """Matrix (count, p) from barycentric to base parameters; friction columns follow as they are.
 
         Known zeros make it one of several; it is the one that does without the columns of these zeros.
         """
@@ -69,12 +71,12 @@ class Barycentric:
         taken[np.abs(taken) < SMALL * np.maximum(np.abs(taken).max(axis=1, keepdims=True, initial=0.0), 1e-300)] = 0.0
         return np.hstack([taken, base.matrix[:, p:]])
 
-    def relations_of(self, base: BaseParameters) -> tuple[str, ...]:
-        """Text, one line per base parameter: `XXR2 = Kxx2 - Kyy2`; the left side is that of `base.relations`."""
+    def base_parameter_relations(self, base: BaseParameters) -> tuple[str, ...]:
+        """Text of base parameters in barycentric ones, `XXR2 = Kxx2 - Kyy2`; left sides as in `base.relations`."""
         extra = tuple(name for name in base.columns if name not in self.robot.parameter_names)
         names = (*self.names, *extra)
         lines = []
-        for kept, name, row in zip(base.kept, base.names, self.matrix_of(base), strict=True):
+        for kept, name, row in zip(base.kept, base.names, self.base_parameter_matrix(base), strict=True):
             title = f"{name.symbol}R{name.label}" if len(base.coefficients[kept]) > 1 else name
             terms = [(float(x), names[k]) for k, x in enumerate(row) if x != 0.0]
             lines.append(f"{title} = {sum_text(terms)}")
@@ -131,7 +133,7 @@ class SensorRelation:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """Text, one line per parameter of the torques, in those of the reactions: `ZZ1 (torque) = ZZ1 (reaction)`."""
+        """Text of each torque parameter in parameters of the reactions: `ZZ1 (torque) = ZZ1 (reaction)`."""
         lines = []
         for name, row in zip(self.torque.names, self.S, strict=True):
             if name in self.lost:

@@ -174,6 +174,7 @@ def _is_written_briefly(motion: Turn | Slide) -> bool:
 
 
 def _has_few_decimals(x: Decimal) -> bool:
+    """Whether a number has at most twelve decimals."""
     return x == round(x, _DECIMALS)
 
 

@@ -223,11 +223,11 @@ class _RegressorWriter:
             q, v, a = (np.zeros(N, dtype=object) for _ in range(3))
             z = np.ones(N, dtype=object)
             for name, k in gear.factors.items():
-                x, factor, steps = active[name], self.field.element_of(k), int(k * common[name])
+                x, factor, steps = active[name], self.field.field_element(k), int(k * common[name])
                 q, v, a = q + factor * x.q, v + factor * x.v, a + factor * x.a
                 z = z * np.array([pow(int(y), steps, p) for y in x.z], dtype=object) % p
             for k, offset in gear.offsets:
-                q = q + self.field.element_of(k * Fraction(read_length(offset)))
+                q = q + self.field.field_element(k * Fraction(read_length(offset)))
                 z = z * self._offset_point(joint, k, offset) % p
             drives[joint] = _JointMotion(q % p, z, v % p, a % p)
         return drives
@@ -240,7 +240,7 @@ class _RegressorWriter:
     def _resting_base(self, N: int) -> _LinkMotion:
         """The base at rest, with six twists where its reactions are measured."""
         p = self.field.p
-        g = np.array([-self.field.element_of(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
+        g = np.array([-self.field.field_element(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
         still = np.zeros((N, 3), dtype=object)
         return _LinkMotion(still, still, np.tile(g, (N, 1)), *_base_twists(N, 6 if self.reactions else 0))
 
@@ -290,7 +290,7 @@ class _RegressorWriter:
         G[range(base), range(base)] = 1
         for k, row in joints.items():
             for name, factor in self.gears[self.robot.links[k].joint].factors.items():
-                G[row, base + self.robot.joint_names.index(name)] = self.field.element_of(factor)
+                G[row, base + self.robot.joint_names.index(name)] = self.field.field_element(factor)
         return np.asarray(G.T @ out % self.field.p)
 
     def _with_offsets(self, rows: Numbers) -> Numbers:

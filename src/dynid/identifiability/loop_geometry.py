@@ -79,12 +79,12 @@ class Mechanism:
         )  # fmt: skip
 
     def as_floats(self) -> Mechanism:
-        """Return the same in floats."""
+        """The mechanism in floats."""
         parts = (self.R, self.t, self.axis, self.C, self.offset, self.points, self.gravity)
         return Mechanism(self.robot, *(x.astype(np.float64) for x in parts))
 
     def perturbed(self, share: float) -> Mechanism:
-        """Return a mechanism with every length, angle, coupling and the vertical changed by about this share."""
+        """Mechanism with every length, angle, coupling and the vertical changed by about this share."""
         rng = np.random.default_rng(1)
 
         def random_change(shape: tuple[int, ...], size: float) -> Numbers:
@@ -195,7 +195,7 @@ def balls_around(values: Any, shape: tuple[int, ...]) -> Numbers:
 
 
 def zeros_of_kind(shape: tuple[int, ...], like: Numbers) -> Numbers:
-    """Zeros of the same kind."""
+    """Zeros, balls or floats as `like` is."""
     return np.full(shape, ball(0) if like.dtype == object else 0.0)
 
 
@@ -281,7 +281,7 @@ def solve_at_positions(A: Numbers, b: Numbers) -> Numbers:
     return np.array(x, dtype=object)
 
 
-def midpoints(x: Numbers) -> Numbers:
+def ball_midpoints(x: Numbers) -> Numbers:
     """Midpoints of balls."""
     return np.array([v.mid() for v in x.ravel()], dtype=object).reshape(x.shape)
 
@@ -328,7 +328,7 @@ def find_assembly(mechanism: Mechanism) -> tuple[Array, tuple[Message, ...]]:
             "if start = [{start}] (rad, m) is meant, write that", frames=frames, start=found,
         ),)  # fmt: skip
     try:
-        tree = loop.solve(loop.at[None], np.zeros((1, n)), np.zeros((1, n))).q
+        tree = loop.tree_motion(loop.at[None], np.zeros((1, n)), np.zeros((1, n))).q
     except (LoopError, DeadPointError):
         tree = np.full((1, len(robot.tree_joints)), np.nan)
     joints = [robot.links[k].joint for k in robot.tree_joints]
@@ -452,10 +452,10 @@ def enclose_positions(mechanism: Mechanism, y: Array) -> Numbers:
         return balls
     for _ in range(math.ceil(math.log2(ctx.dps / 12))):
         value, J = mechanism.closures(balls)
-        balls[:, n:] = midpoints(balls[:, n:] - solve_at_positions(J[:, :, n:], value[..., None])[..., 0])
+        balls[:, n:] = ball_midpoints(balls[:, n:] - solve_at_positions(J[:, :, n:], value[..., None])[..., 0])
     value, J = mechanism.closures(balls)
     unit = np.broadcast_to(np.eye(J.shape[1], dtype=int), (len(y), J.shape[1], J.shape[1]))
-    inverse = midpoints(solve_at_positions(J[:, :, n:], unit))
+    inverse = ball_midpoints(solve_at_positions(J[:, :, n:], unit))
     shift = rotate_vectors(inverse, value)
     size = max(float(x.abs_upper()) for x in shift.ravel())
     box = np.full(shift.shape, arb(0, 4.0 * max(size, 10.0 ** (5 - ctx.dps))), dtype=object)

@@ -98,8 +98,8 @@ class ExactResult:
 
 
 @lru_cache(maxsize=32)
-def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, seed: int = 0) -> ExactResult:
-    """Kept columns and relations of a robot with couplings or closures; positions are random by the seed."""
+def find_by_ball_arithmetic(robot: Robot, model: str, rotor_inertia: bool, tared: bool, seed: int = 0) -> ExactResult:
+    """Kept columns and relations of a robot with couplings or closures, by ball arithmetic at random positions."""
     question = Question(robot, model, rotor_inertia, tared, ())
     for digits in DIGITS:
         with flint_precision(math.ceil(digits / math.log10(2.0))):

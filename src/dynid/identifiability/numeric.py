@@ -104,7 +104,7 @@ def find_by_qr(
 
     noise, of W's shape: by how much entries may be wrong; it replaces the fixed tolerance where it is given.
     """
-    split = _split_columns(W, left_out, offsets, noise)
+    split = _project_and_scale_columns(W, left_out, offsets, noise)
     found = _accept_columns(split.unit, split.noise)
     R1, R2 = split.unit[:, found.accepted], split.unit[:, ~found.accepted]
     Q, R = np.linalg.qr(R1)
@@ -116,7 +116,7 @@ def find_by_svd(
     W: Array, *, left_out: tuple[int, ...] = (), offsets: int = 0, noise: Array | None = None
 ) -> NumericResult:
     """Base columns of W by SVD: rows of the null space V2 are deleted from the last upwards (eq. 26-28)."""
-    split = _split_columns(W, left_out, offsets, noise)
+    split = _project_and_scale_columns(W, left_out, offsets, noise)
     _, sigma, Vt = np.linalg.svd(split.unit)
     sigma = np.concatenate([sigma, np.zeros(len(Vt) - len(sigma))])
     smallest = TOLERANCE * sigma[0] if split.noise is None else _DECISION * float(np.linalg.norm(split.noise))
@@ -149,7 +149,9 @@ class _ScaledColumns:
     faint: tuple[int, ...]
 
 
-def _split_columns(W: Array, left_out: tuple[int, ...], offsets: int, noise: Array | None) -> _ScaledColumns:
+def _project_and_scale_columns(
+    W: Array, left_out: tuple[int, ...], offsets: int, noise: Array | None
+) -> _ScaledColumns:
     """Project offsets out, drop columns without effect and scale the others."""
     total = W.shape[1] - offsets
     if offsets:

@@ -111,13 +111,13 @@ class BaseParameters:
     @cached_property
     def coefficients(self) -> Coefficients:
         """Kept column to its terms; coefficients with the geometry's symbols where it has some."""
-        from dynid.identifiability.relations import coefficients_of
+        from dynid.identifiability.relations import coefficients_by_kept_column
 
         if self.robot.symbols and rules_apply(self.question):
             symbolic = _symbolic_coefficients(self.question, self.regrouping)
             if symbolic is not None:
                 return symbolic
-        return coefficients_of(self.regrouping)
+        return coefficients_by_kept_column(self.regrouping)
 
     @cached_property
     def relations(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class BaseParameters:
 
 
 def rules_apply(question: Question) -> bool:
-    """Fixed bases and the models that see what torques see; loops are opened first."""
+    """Whether the rules apply: fixed bases, and models that see what torques see; loops are opened first."""
     return (
         question.model in ("torque", "static", "energy", "power")
         and not question.robot.floating

@@ -63,7 +63,7 @@ class Field:
             )  # fmt: skip
         return pow(self.generic, int(steps), self.p)
 
-    def element_of(self, value: Fraction | Decimal) -> int:
+    def field_element(self, value: Fraction | Decimal) -> int:
         """A rational number as an element."""
         exact = Fraction(value)
         return exact.numerator * pow(exact.denominator, -1, self.p) % self.p
@@ -98,12 +98,12 @@ class Field:
                 z = np.array([self.circle_point(motion.angle, Fraction(1))], dtype=object)
                 R = R @ self.rotations_about(motion.axis, z)[0] % self.p
             else:
-                t = (t + R @ np.array([self.element_of(x) for x in motion.by], dtype=object)) % self.p
+                t = (t + R @ np.array([self.field_element(x) for x in motion.by], dtype=object)) % self.p
         return R, t
 
 
 def _root_of_unity(p: int, chance: random.Random) -> int:
-    """Element of order 360000."""
+    """Element of order 360000: a root of unity in GF(p)."""
     while True:
         root = pow(chance.randrange(2, p), (p - 1) // FULL_TURN, p)
         if all(pow(root, FULL_TURN // factor, p) != 1 for factor in (2, 3, 5)):

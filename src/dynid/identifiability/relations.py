@@ -36,7 +36,9 @@ Coefficient: TypeAlias = Form | float
 Coefficients: TypeAlias = Mapping[int, Mapping[int, Coefficient]]
 
 
-def coefficients_of(regrouping: Regrouping, *, tolerance: float = 1e-9) -> dict[int, dict[int, Coefficient]]:
+def coefficients_by_kept_column(
+    regrouping: Regrouping, *, tolerance: float = 1e-9
+) -> dict[int, dict[int, Coefficient]]:
     """Rows of a plain regrouping as mappings, without what rounding left of zeros."""
     return {
         k: {int(c): float(row[c]) for c in np.flatnonzero(np.abs(row) > tolerance)}
@@ -51,7 +53,7 @@ class _Notation:
     latex: bool
 
     def number(self, x: Fraction | float) -> str:
-        """Non-negative number: whole numbers and thirds as they are, others with up to 6 digits."""
+        """Text of a non-negative number: whole numbers and thirds as they are, others with up to 6 digits."""
         if isinstance(x, Fraction) and (x.denominator == 1 or _has_no_finite_decimal(x.denominator)):
             return rf"\frac{{{x.numerator}}}{{{x.denominator}}}" if self.latex and x.denominator > 1 else str(x)
         text = f"{float(x):.6g}"
@@ -59,7 +61,7 @@ class _Notation:
         return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if self.latex and e else text
 
     def symbol(self, name: str) -> str:
-        """Symbol of the table: D3 becomes D_{3} in LaTeX."""
+        """Text of a symbol of the table: D3 is D_{3} in LaTeX."""
         if not self.latex:
             return name
         if pair := PAIR.fullmatch(name):
@@ -68,7 +70,7 @@ class _Notation:
         return f"{match[1]}_{{{_escape_latex(match[2])}}}" if match else _escape_latex(name)
 
     def parameter(self, name: Parameter, mark: str = "") -> str:
-        """Parameter: ZZ1, with a mark ZZR1; ZZ:arm, ZZR:arm."""
+        """Text of a parameter: ZZ1, with a mark ZZR1; ZZ:arm, ZZR:arm."""
         if not self.latex:
             return name.symbol + mark + name.label
         label = name.label.removeprefix(":").removeprefix("_")
@@ -83,7 +85,7 @@ class _Notation:
         return text if n == 1 else (f"{text}^{{{n}}}" if self.latex else f"{text}**{n}")
 
     def product(self, factors: Iterable[str]) -> str:
-        """Product of factors."""
+        """Text of a product of factors."""
         return (" " if self.latex else "*").join(factors)
 
 
@@ -100,6 +102,7 @@ def _has_no_finite_decimal(denominator: int) -> bool:
 
 
 def _escape_latex(name: str) -> str:
+    """A name with LaTeX's special characters escaped."""
     return re.sub(r"([_%&#$])", r"\\\1", name)
 
 
@@ -125,7 +128,7 @@ def _sum_text(p: fmpq_mpoly, ring: Ring, notation: _Notation) -> tuple[str, bool
     return " ".join(parts), minus, len(order)
 
 
-def _coefficient_parts(x: Coefficient, notation: _Notation) -> tuple[str, bool]:
+def _coefficient_text_and_sign(x: Coefficient, notation: _Notation) -> tuple[str, bool]:
     """Factor to write before a parameter (empty for 1) and whether it is negative."""
     if not isinstance(x, Form):
         text = notation.number(abs(float(x)))
@@ -143,19 +146,19 @@ def _coefficient_parts(x: Coefficient, notation: _Notation) -> tuple[str, bool]:
 
 def coefficient_text(x: Coefficient) -> str:
     """Text of one coefficient."""
-    text, minus = _coefficient_parts(x, _TEXT)
+    text, minus = _coefficient_text_and_sign(x, _TEXT)
     if text.startswith("(") and text.endswith(")") and not minus:
         inside = text[1:-1]
         return inside if isinstance(x, Form) and x.den == x.ring.unit else text
     return ("-" if minus else "") + (text or "1")
 
 
-def _relation(kept: int, row: Mapping[int, Coefficient], names: Sequence[Parameter], notation: _Notation) -> str:
-    """One relation; parameters with equal coefficients share them, as in (M4 + M5 + M6)."""
+def _relation_text(kept: int, row: Mapping[int, Coefficient], names: Sequence[Parameter], notation: _Notation) -> str:
+    """Text of one relation; parameters with equal coefficients share them, as in (M4 + M5 + M6)."""
     groups: dict[tuple[str, bool], list[int]] = {}
     for column in sorted(row):
         if column != kept:
-            groups.setdefault(_coefficient_parts(row[column], notation), []).append(column)
+            groups.setdefault(_coefficient_text_and_sign(row[column], notation), []).append(column)
     text = f"{notation.parameter(names[kept], 'R')} = {notation.parameter(names[kept])}"
     for (factor, minus), columns in groups.items():
         words = [notation.parameter(names[c]) for c in columns]
@@ -177,7 +180,7 @@ def relations(kept: Sequence[int], coefficients: Coefficients, names: Sequence[P
 
 
 def relations_latex(kept: Sequence[int], coefficients: Coefficients, names: Sequence[Parameter]) -> tuple[str, ...]:
-    """Return the same relations in LaTeX, without dollar signs."""
+    """Return the relations in LaTeX, without dollar signs."""
     return _all_relations(kept, coefficients, names, _LATEX)
 
 
@@ -186,4 +189,4 @@ def _all_relations(
 ) -> tuple[str, ...]:
     """Relations of the kept parameters that absorb others, in a notation."""
     absorbing = [k for k in kept if any(c != k for c in coefficients.get(k, {}))]
-    return tuple(_relation(k, coefficients[k], names, notation) for k in absorbing)
+    return tuple(_relation_text(k, coefficients[k], names, notation) for k in absorbing)

@@ -71,13 +71,13 @@ class Question:
 
     @property
     def sees_plain_directions(self) -> bool:
-        """Whether what is measured at the base, if anything, are forces and moments of frame 0, or all six."""
+        """Whether forces and moments measured at the base are along the axes of frame 0, or all six."""
         sensor = self.robot.sensor
         return "reaction" not in self.model or sensor is None or sensor.is_plain or len(sensor.channels) == 6
 
     @property
     def offsets(self) -> int:
-        """How many columns of free offsets come after all others."""
+        """Number of columns of free offsets, which come after all others."""
         return len(Reaction().channels(self.robot)) if self.tared else 0
 
     @property
@@ -354,7 +354,7 @@ def _choose_best_scaled(W: Array, mask: Array, count: int) -> list[int]:
 
 
 def _scaling_of_stack(W: Array, mask: Array) -> float:
-    """S of the stacked rows."""
+    """S = largest over smallest entry of the stacked rows."""
     entries = np.abs(W[:, mask])
     return float(entries.max() / max(float(entries.min()), 1e-300))
 

@@ -73,7 +73,7 @@ class Camera:
         P = P * (np.sign(np.linalg.det(P[:, :3])) / np.linalg.norm(P[2, :3]))  # depths in front are positive
         object.__setattr__(self, "matrix", P)
         object.__setattr__(self, "distortion", (*map(float, lens), *(0.0,) * (5 - len(lens))))
-        object.__setattr__(self, "intrinsics", _intrinsics(P))
+        object.__setattr__(self, "intrinsics", _intrinsic_matrix(P))
 
     @property
     def centre(self) -> Array:
@@ -94,7 +94,7 @@ class Camera:
         seen: Array = np.asarray(np.linalg.solve(A, (np.nan_to_num(points) - K[:2, 2]).T).T, dtype=np.float64)
         x = seen.copy()
         for _ in range(STEPS):
-            distorted, D = self._lens(x)
+            distorted, D = self._distort(x)
             away = seen - distorted
             det = D[:, 0, 0] * D[:, 1, 1] - D[:, 0, 1] * D[:, 1, 0]
             det = np.where(np.abs(det) > 1e-6, det, 1e-6)
@@ -102,12 +102,12 @@ class Camera:
                 D[:, 1, 1] * away[:, 0] - D[:, 0, 1] * away[:, 1], D[:, 0, 0] * away[:, 1] - D[:, 1, 0] * away[:, 0],
             ], axis=1) / det[:, None]  # fmt: skip
             x += np.clip(step, -0.2, 0.2)
-        distorted, D = self._lens(x)
+        distorted, D = self._distort(x)
         found = (np.abs(distorted - seen).max(axis=1) < 1e-9) & (np.linalg.det(D) > 0.0)
         x[~found | ~np.isfinite(points).all(axis=1)] = np.nan
         return x @ A.T + K[:2, 2], np.asarray(A @ D @ np.linalg.inv(A))
 
-    def _lens(self, x: Array) -> tuple[Array, Array]:
+    def _distort(self, x: Array) -> tuple[Array, Array]:
         """Distorted coordinates of x (N, 2), and their derivative (N, 2, 2)."""
         k1, k2, p1, p2, k3 = self.distortion
         a, b = x.T
@@ -209,7 +209,7 @@ def triangulate(cameras: Sequence[Camera], points: ArrayLike) -> Triangulation:
     error = np.sqrt(squares)
     return Triangulation(
         X.reshape(N, m, 3), C.reshape(N, m, 3, 3), shown.sum(axis=1).reshape(N, m), error, counts,
-        _describe(cameras, counts, int((shown.sum(axis=1) > 0).sum()), error),
+        _camera_warnings(cameras, counts, int((shown.sum(axis=1) > 0).sum()), error),
     )  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def _triangulate_points(cameras: Sequence[Camera], flat: Array) -> tuple[Array, 
     X = _linear_start(cameras, P, u, used)
     W = D / np.array([camera.noise for camera in cameras])[:, None, None] * used[..., None, None]
     for _ in range(STEPS):
-        e, J, depth = _project(P, u, X)
+        e, J, depth = _reprojection_residuals(P, u, X)
         J, e = W @ J, (W @ e[..., None])[..., 0]
         A = np.einsum("bcik,bcil->bkl", J, J) + np.eye(3) * (~has)[:, None, None]
         A = A + 1e-14 * np.einsum("bkk->b", A)[:, None, None] * np.eye(3)
@@ -246,7 +246,7 @@ def _triangulate_points(cameras: Sequence[Camera], flat: Array) -> tuple[Array, 
         X = X + step
         if np.abs(step).max(initial=0.0) < 1e-13 * (1.0 + np.abs(X).max(initial=0.0)):
             break
-    e, J, depth = _project(P, u, X)
+    e, J, depth = _reprojection_residuals(P, u, X)
     J = W @ J
     A = np.einsum("bcik,bcil->bkl", J, J)
     good = (reason == 0) & has & np.isfinite(X).all(axis=1)
@@ -261,7 +261,7 @@ def _triangulate_points(cameras: Sequence[Camera], flat: Array) -> tuple[Array, 
     return X, 0.5 * (C + C.transpose(0, 2, 1)), errors, reason
 
 
-def _project(P: Array, u: Array, X: Array) -> tuple[Array, Array, Array]:
+def _reprojection_residuals(P: Array, u: Array, X: Array) -> tuple[Array, Array, Array]:
     """What image points miss, u - u(X) (B, C, 2), its derivative's negative du/dX (B, C, 2, 3), and depths (B, C)."""
     Y = np.einsum("cik,bk->bci", P[..., :3], X) + P[..., 3]
     depth = np.where(np.abs(Y[..., 2]) > 1e-12, Y[..., 2], 1e-12)
@@ -315,7 +315,9 @@ def _check_cameras(cameras: Sequence[Camera]) -> None:
         )  # fmt: skip
 
 
-def _describe(cameras: Sequence[Camera], counts: Mapping[str, int], total: int, error: Array) -> tuple[Message, ...]:
+def _camera_warnings(
+    cameras: Sequence[Camera], counts: Mapping[str, int], total: int, error: Array
+) -> tuple[Message, ...]:
     """Warnings on dropped points and on cameras that do not fit the others."""
     warnings = []
     dropped = {name: count for name, count in counts.items() if count}
@@ -333,7 +335,7 @@ def _describe(cameras: Sequence[Camera], counts: Mapping[str, int], total: int, 
     return tuple(warnings)
 
 
-def _intrinsics(P: Array) -> Array:
+def _intrinsic_matrix(P: Array) -> Array:
     """K (3, 3) of P = K [R t], with positive focal lengths and K33 = 1."""
     from scipy.linalg import rq
 

@@ -246,11 +246,11 @@ def read_field_names(log: str, fields: Iterable[str], names: ColumnNameReader, g
                 "say which with {columns}", found=times, columns=Option("columns", {"t": ANYTHING}),
             )  # fmt: skip
         given = times[0] if times else ""
-    folder = _time_folder(given, names) or folder_of(given)
+    folder = _time_folder(given, names) or folder_of_field(given)
     return _meanings_in_folder(plain, fields, names, folder) if folder else plain
 
 
-def folder_of(name: str) -> str:
+def folder_of_field(name: str) -> str:
     """What stands before the last part of a name, with the dot or slash; '' where there is but one part."""
     return name[: len(name) - len(_name_endings(name)[-1])]
 

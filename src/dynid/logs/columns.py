@@ -66,7 +66,7 @@ def assign_columns_to_joints(
 def _columns_by_joint_number(
     log: str, channel: str, numbered: Sequence[Meaning], robot: Robot, notes: list[Message]
 ) -> list[tuple[int, Meaning]]:
-    """Places of bare numbers: they count the robot's joints from 1, or from 0 where there is a 0."""
+    """Columns with bare numbers and their joints: counted from 1, or from 0 where there is a 0."""
     numbers = {m.number for m in numbered}
     first = 0 if 0 in numbers else 1
     counted = set(range(first, first + robot.n))
@@ -93,7 +93,7 @@ def _columns_by_joint_number(
 def _columns_by_joint_label(
     log: str, channel: str, columns: Sequence[Meaning], robot: Robot, notes: list[Message]
 ) -> list[tuple[int, Meaning]]:
-    """Places of names like `fer_joint1`, whose label is not the robot's: the one label that counts all joints."""
+    """Columns named like `fer_joint1`, whose label is not the robot's, and their joints: one label counts all."""
     groups: dict[tuple[str, ...], list[Meaning]] = {}
     for m in columns:
         if m.words and m.label and m.number is not None:
@@ -313,10 +313,12 @@ class _ColumnMatching:
         return tuple(sorted(range(len(places)), key=lambda j: (where[places[j].field], places[j].column or 0)))
 
     def _channel_error(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
+        """Error on a channel, with the option that names its columns as the remedy."""
         option = Option("columns", {channel: ANYTHING})
         return LogError(self.log, code, what, "say which with {columns}", channel=channel, columns=option, **facts)
 
     def _meanings_of_channel(self, channel: str) -> list[Meaning]:
+        """Meanings of the columns whose names say this channel."""
         return [meaning for meaning in self.meanings.values() if meaning.channel == channel]
 
     def _unit_at(self, place: ColumnPlace) -> str | None:
@@ -368,7 +370,7 @@ class _ColumnMatching:
         return pairs
 
     def _sample_count(self, t: ColumnPlace) -> int | None:
-        """Samples of the file where the format tells, from the time."""
+        """Number of samples of the file, from the shape of the time; None where the format does not state it."""
         entry = self.fields[t.field]
         self._check_holds_numbers(entry)
         if len(entry.shape) == 2 and t.column is None:
@@ -534,11 +536,12 @@ class _ColumnMatching:
         return () if missing else tuple(ColumnPlace(found[REACTION.index(name)]) for name in wanted)
 
     def _check_holds_numbers(self, entry: Field) -> None:
+        """Raise where a field holds no numbers."""
         if entry.problem:
             raise LogError(self.log, "column_unusable", "'{column}' {reason}", column=entry.name, reason=entry.problem)
 
     def _check_place(self, place: ColumnPlace, length: int | None) -> None:
-        """The field of a place holds numbers, as many as the time has samples."""
+        """Raise where the field of a place holds no numbers, or not as many as the time has samples."""
         entry = self.fields[place.field]
         self._check_holds_numbers(entry)
         if not entry.shape:

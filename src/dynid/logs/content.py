@@ -60,9 +60,11 @@ class _HashedRows:
     values: tuple[Marks, ...]
 
     def select_rows(self, part: slice | NDArray[np.int64]) -> _HashedRows:
+        """Some of the rows."""
         return _HashedRows(self.keys[part], self.t[part], tuple(x[part] for x in self.values))
 
     def append_rows(self, after: _HashedRows) -> _HashedRows:
+        """These rows and others after them."""
         values = zip(self.values, after.values, strict=True)
         keys, t = np.concatenate([self.keys, after.keys]), np.concatenate([self.t, after.t])
         return _HashedRows(keys, t, tuple(np.concatenate(pair) for pair in values))
@@ -75,7 +77,7 @@ class ContentMarker:
         self._held: _HashedRows | None = None  # the last rows, which begin runs that go on
         self._content = Content(np.zeros(0, dtype=np.uint64), np.zeros(0))
 
-    def add(self, samples: Samples) -> None:
+    def add_samples(self, samples: Samples) -> None:
         """Take in the next samples: positions, and torques or else forces on the base."""
         if not len(samples):
             return

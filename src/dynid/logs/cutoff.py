@@ -51,7 +51,7 @@ FEWEST = 16
 
 
 LoopNoise = tuple[Array, Array]
-"""What `loop_noise` finds."""
+"""What `control_loop_noise` finds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +111,7 @@ def choose_cutoff(seen: Survey) -> CutoffChoice:
     if len(x) < FEWEST:
         reason = f"{len(x)} samples in a row are too few to choose; a fifth of the sampling rate"
         return CutoffChoice(_round_to_two_digits(highest), reason, _is_free_of_noise(x, highest / LEAST, rate))
-    spectra = [None if y is None else spectrum(x.t, y, rate) for y in (x.q, x.v, x.a)]
+    spectra = [None if y is None else power_spectrum(x.t, y, rate) for y in (x.q, x.v, x.a)]
     assert spectra[0] is not None
     f, S = spectra[0]
     floor = _noise_floor(f, S)
@@ -149,7 +149,7 @@ def _piece_with_longest_travel(seen: Survey) -> Samples:
     steps[gaps] = 0.0
     bounds = np.concatenate([[0], gaps, [len(x)]])
     best = int(np.argmax(np.add.reduceat(steps, bounds[:-1]) + 1e-9 * np.diff(bounds)))
-    return x.take(slice(int(bounds[best]), int(bounds[best + 1])))
+    return x.select_rows(slice(int(bounds[best]), int(bounds[best + 1])))
 
 
 def _are_rows_unrelated_in_time(x: Samples) -> bool:
@@ -165,7 +165,7 @@ def _are_rows_unrelated_in_time(x: Samples) -> bool:
 
 
 def _is_free_of_noise(x: Samples, band: float, rate: float) -> bool:
-    """Whether recorded velocities and accelerations carry no noise to speak of."""
+    """Whether recorded velocities and accelerations carry no noticeable noise."""
     if x.v is None or x.a is None:
         return False
     stride = max(1, min(int(rate / (2.0 * SIMPSON * band)), (len(x) - 1) // 4))
@@ -196,11 +196,11 @@ def _derivative_disagreement(t: Array, x: Array, slope: Array, stride: int) -> A
 
 
 def _round_to_two_digits(cutoff: float) -> float:
-    """Two digits are enough."""
+    """Cut-off rounded to two digits."""
     return float(f"{cutoff:.2g}")
 
 
-def loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
+def control_loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
     """Power, above the cut-off and per joint, of torques that follow the positions and of the positions themselves.
 
     Torques as impulses (N m s)^2 and positions as velocities (rad/s)^2, (frequencies, n) each. A controller that feeds
@@ -225,7 +225,7 @@ def loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
     return shared * power[above] / w**2 * step, positions[above] * w**2 * step
 
 
-def spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
+def power_spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
     """Power density (frequencies, joints) of samples on a regular grid."""
     from scipy.signal import welch
 
@@ -287,7 +287,9 @@ def _noise_uncertainty(
     if not between.any() or not noisy.any():
         return UNSURE
     off = 0.5 * rate * S[between][:, noisy].mean(axis=0) / sigma[last, noisy] ** 2 - 1.0
-    pieces = max(1.0, 2.0 * count / max(2 * (len(f) - 1), 1) - 1.0)  # of `spectrum`; Hann windows spread over two bins
+    pieces = max(
+        1.0, 2.0 * count / max(2 * (len(f) - 1), 1) - 1.0
+    )  # of `power_spectrum`; Hann windows spread over two bins
     chance = 2.0 / pieces * (1.0 / np.count_nonzero(between) + 2.0 / len(f))
     return float(np.clip(np.sqrt(max((off**2).mean() - 2.0 * chance, 0.0)), SUREST, UNSURE))
 

@@ -36,7 +36,7 @@ class Lowpass:
     rest: float = 1e-4
 
     @cached_property
-    def _responses(self) -> tuple[Array, Array, Array]:
+    def _impulse_responses(self) -> tuple[Array, Array, Array]:
         """Impulse responses (2 half + 1,) of the filter and of its first two time derivatives."""
         corner = self._cutoff_per_sample
         longest = 2.0 * np.pi / min(corner, np.pi - corner)  # it rings near half the sampling rate too
@@ -60,9 +60,9 @@ class Lowpass:
         return 2.0 * np.pi * min(self.cutoff, 0.499 * self.rate) / self.rate
 
     @property
-    def half(self) -> int:
+    def half_length(self) -> int:
         """Samples that the filter needs on each side."""
-        return len(self._responses[0]) // 2
+        return len(self._impulse_responses[0]) // 2
 
     @property
     def decimation(self) -> int:
@@ -71,23 +71,23 @@ class Lowpass:
 
     def smooth(self, x: Array) -> Array:
         """Filtered samples; x (N + 2 half, c) gives (N, c)."""
-        return _convolve(x, self._responses[0])
+        return _convolve(x, self._impulse_responses[0])
 
     def differentiate(self, x: Array) -> Array:
         """Time derivative of the filtered samples, per second; x (N + 2 half, c) gives (N, c)."""
-        return _convolve(x, self._responses[1])
+        return _convolve(x, self._impulse_responses[1])
 
     def differentiate_twice(self, x: Array) -> Array:
         """Second time derivative of the filtered samples, per second squared."""
-        return _convolve(x, self._responses[2])
+        return _convolve(x, self._impulse_responses[2])
 
     def decimate(self, x: Array, step: int, derivative: int = 0) -> Array:
         """Every `step`-th filtered sample (or time derivative), beginning with the first; nothing else is computed.
 
         Groups of outputs are one matrix product of a small Toeplitz matrix with a window of the samples.
         """
-        h = self._responses[derivative]
-        taps, N = len(h), len(x) - 2 * self.half
+        h = self._impulse_responses[derivative]
+        taps, N = len(h), len(x) - 2 * self.half_length
         count = (N - 1) // step + 1 if N > 0 else 0
         out = np.empty((count, x.shape[1]))
         together = TOGETHER if x.shape[1] >= WIDE else 2 * TOGETHER
@@ -159,25 +159,27 @@ class Treatment:
     noise: Array | None = field(default=None, compare=False)
 
     @cached_property
-    def downsampling(self) -> int:
+    def downsampling_step(self) -> int:
         """Samples per instant at which rows are written, before the filter of the rows decimates them."""
         return max(1, int(self.rate / (THIN * self.cutoff))) if self.cutoff is not None and self.smooth else 1
 
     @property
-    def thin_rate(self) -> float:
+    def row_writing_rate(self) -> float:
         """Rate (Hz) at which rows are written."""
-        return self.rate / self.downsampling
+        return self.rate / self.downsampling_step
 
     @cached_property
     def downsampling_filter(self) -> Lowpass | None:
         """Filter that brings all signals to the thinned rate."""
-        return Lowpass(BAND * self.cutoff, self.rate) if self.cutoff is not None and self.downsampling > 1 else None
+        return (
+            Lowpass(BAND * self.cutoff, self.rate) if self.cutoff is not None and self.downsampling_step > 1 else None
+        )
 
     @cached_property
     def motion_filter(self) -> Lowpass | None:
         """Filter of positions and their derivatives at the thinned rate, cut where 1e-8 is left."""
         return (
-            Lowpass(self.motion or self.cutoff, self.thin_rate, 1e-8)
+            Lowpass(self.motion or self.cutoff, self.row_writing_rate, 1e-8)
             if self.cutoff is not None and self.smooth
             else None
         )
@@ -185,15 +187,16 @@ class Treatment:
     @cached_property
     def row_filter(self) -> Lowpass | None:
         """Filter of columns and torques at the thinned rate, with decimation."""
-        return None if self.cutoff is None else Lowpass(self.cutoff, self.thin_rate)
+        return None if self.cutoff is None else Lowpass(self.cutoff, self.row_writing_rate)
 
     @property
-    def context(self) -> int:
+    def context_samples(self) -> int:
         """Samples needed on each side of those for which rows are wanted."""
-        thin = 0 if self.downsampling_filter is None else self.downsampling_filter.half + self.downsampling
+        thin = 0 if self.downsampling_filter is None else self.downsampling_filter.half_length + self.downsampling_step
         filters = (self.motion_filter, self.row_filter)
         return max(
-            thin + self.downsampling * sum(f.half for f in filters if f is not None) + self.delay_samples, self.trim
+            thin + self.downsampling_step * sum(f.half_length for f in filters if f is not None) + self.delay_samples,
+            self.trimmed_samples,
         )
 
     @property
@@ -207,7 +210,7 @@ class Treatment:
         return max(self.stride, 1 if self.row_filter is None else self.row_filter.decimation)
 
     @property
-    def trim(self) -> int:
+    def trimmed_samples(self) -> int:
         """Samples at each end of a segment that give no rows.
 
         Derivatives rest on the filter's continuation there (2 periods), or the delay leaves no torque.
@@ -217,11 +220,13 @@ class Treatment:
         )
 
     @property
-    def shortest(self) -> int:
+    def shortest_segment(self) -> int:
         """Samples below which a segment gives no row worth having."""
         if self.cutoff is None:
-            return 1 + 2 * self.trim
-        return 2 * self.trim + max(2 * self.decimation * self.downsampling, int(self.rate / self.cutoff))
+            return 1 + 2 * self.trimmed_samples
+        return 2 * self.trimmed_samples + max(
+            2 * self.decimation * self.downsampling_step, int(self.rate / self.cutoff)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,7 +246,7 @@ def prepare_window(window: Window, treatment: Treatment, measured: Array) -> Pre
         assert x.v is not None
         assert x.a is not None
         return _with_measured_channels(window, treatment, first, Motion(x.t, x.q, x.v, x.a), measured)
-    half = filter_.half
+    half = filter_.half_length
     before, after = (half if window.starts else 0), (half if window.ends else 0)
     q = extend_by_reflection(x.q, before, after)
     v = None if x.v is None else extend_by_reflection(x.v, before, after)
@@ -262,10 +267,10 @@ def _downsample(window: Window, treatment: Treatment, measured: Array) -> tuple[
 
     The segment is continued by odd reflection beyond its ends.
     """
-    x, filter_, step = window.samples, treatment.downsampling_filter, treatment.downsampling
+    x, filter_, step = window.samples, treatment.downsampling_filter, treatment.downsampling_step
     if filter_ is None:
         return window.first, x, measured
-    half = filter_.half
+    half = filter_.half_length
     start = window.first + (0 if window.starts else half)
     stop = window.first + len(x) - (0 if window.ends else half)
     first = -(-start // step)
@@ -286,7 +291,7 @@ def _with_measured_channels(
     window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array
 ) -> PreparedWindow:
     """Leave out the samples at the segment's end (its start, for a negative delay) that have no torque."""
-    lag = -(-treatment.delay_samples // treatment.downsampling)
+    lag = -(-treatment.delay_samples // treatment.downsampling_step)
     start = lag if window.starts and treatment.delay < 0.0 else 0
     stop = len(motion) - (lag if window.ends and treatment.delay > 0.0 else 0)
     if start == 0 and stop == len(motion):
@@ -318,7 +323,7 @@ def filter_and_decimate_rows(
         return rows[wanted[0] - first : wanted[-1] - first + 1 : treatment.decimation] if len(wanted) else rows[:0]
     if not len(wanted):
         return rows[:0]
-    half, step = filter_.half, treatment.decimation
+    half, step = filter_.half_length, treatment.decimation
     start, stop = int(wanted[0]) - half - first, int(wanted[-1]) + half + 1 - first
     before, after = (max(0, -start) if ends[0] else 0), (max(0, stop - len(rows)) if ends[1] else 0)
     if before or after:

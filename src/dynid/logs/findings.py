@@ -27,7 +27,7 @@ class RowsLeftOut:
     text: str = ""
     lines: list[int] = field(default_factory=list)
 
-    def add(self, rows: NDArray[np.int64]) -> None:
+    def add_rows(self, rows: NDArray[np.int64]) -> None:
         """Take in further rows."""
         self.count += len(rows)
         self.first = sorted([*self.first, *rows[:SHOWN].tolist()])[:SHOWN]
@@ -83,7 +83,7 @@ class Findings:
 
     @property
     def bad_channels(self) -> tuple[Message, ...]:
-        """Those of the notes that speak against single joints."""
+        """Notes that speak against single joints."""
         bad = (m for m in self.notes if m.code.startswith(BAD) and "affected" in m.facts)
         return tuple(m for m in bad if not m.facts.get("left_out"))
 
@@ -107,7 +107,7 @@ class Findings:
 
     @property
     def sentences(self) -> tuple[Message, ...]:
-        """What a person should know about the recording, each with what was done."""
+        """Messages on what a person should know about the recording, each with what was done."""
         repeated = 100.0 * self.repeated_positions / self.samples if self.samples else 0.0
         standing = 100.0 * self.standstill / self.used if self.used else 0.0
         reports: tuple[tuple[float, str, str, dict[str, Any]], ...] = (
@@ -248,14 +248,14 @@ class ChannelScale:
         """Look at values (N, n); margin: how many times its range a channel may still go beyond it."""
         columns = np.ascontiguousarray(x.T)
         step = _usual_steps(columns)
-        looks = [_look(column, limit) for column, limit in zip(columns, JUMP * step, strict=True)]
+        looks = [_look_at_values(column, limit) for column, limit in zip(columns, JUMP * step, strict=True)]
         step = np.where([len(look.jumps) > 0.1 * len(x) for look in looks], np.inf, step)
         ranges = [_range_between_jumps(look, few) for look, few in zip(looks, np.isfinite(step), strict=True)]
         low, high = np.array(ranges).T
         room = np.where(np.isfinite(step), high - low, np.inf)
         room = margin * np.maximum(room, 0.02 * np.max(room, initial=0.0, where=np.isfinite(room)))
         belonging = [_values_between(*each) for each in zip(looks, low - room, high + room, strict=True)]
-        levels, resolution = zip(*map(_levels, belonging), strict=True)
+        levels, resolution = zip(*map(_count_levels, belonging), strict=True)
         some = columns[:, :: max(1, len(x) // 8192)]
         usual = np.median(some, axis=1)
         return cls(
@@ -263,7 +263,7 @@ class ChannelScale:
             np.array([look.usual_run for look in looks]), usual, np.array(resolution), np.array(levels),
             np.array([np.std(y) if len(y) else 0.0 for y in belonging]),
             np.array([look.starts_unset and few for look, few in zip(looks, np.isfinite(step), strict=True)]),
-            _regular_hold(x, max(look.changes for look in looks)), _usual_steps(columns, 2),
+            _rows_between_updates(x, max(look.changes for look in looks)), _usual_steps(columns, 2),
             np.array([look.turns / max(len(x) - 2, 1) > 0.3 for look in looks]),
             np.asarray((some == usual[:, None]).mean(axis=1) > 0.2),
             np.array([np.count_nonzero(look.steps > 0.1 * size) for look, size in zip(looks, step, strict=True)]),
@@ -292,7 +292,7 @@ class _Look:
     starts_unset: bool
 
 
-def _look(x: Array, limit: float) -> _Look:
+def _look_at_values(x: Array, limit: float) -> _Look:
     """Look at values (N,); limit: of a step that is no jump."""
     steps = np.diff(x)
     turns, changes = int(np.count_nonzero(steps[1:] * steps[:-1] < 0.0)), int(np.count_nonzero(steps))
@@ -329,7 +329,7 @@ def _usual_steps(columns: Array, order: int = 1) -> Array:
 
 
 def _range_between_jumps(look: _Look, few: np.bool_) -> tuple[float, float]:
-    """Range of the values but for short or constant stretches between two jumps, if few, which may be rubbish."""
+    """Range of the values (N,) without short or constant stretches between two jumps, which may be corrupt."""
     x = look.values
     if not few or not len(look.jumps):
         return float(x.min()), float(x.max())
@@ -345,8 +345,8 @@ def _values_between(look: _Look, low: float, high: float) -> Array:
     return look.values if inside.all() else look.values[inside]
 
 
-def _levels(x: Array) -> tuple[int, float]:
-    """How many levels a channel (N,) has, and the distance of two neighbours, where these are few; else 0."""
+def _count_levels(x: Array) -> tuple[int, float]:
+    """Number of levels of a channel (N,) and the distance of two neighbours, where these are few; else 0."""
     room = float(np.ptp(x)) if len(x) else 0.0
     x = x[:: max(1, len(x) // 8192)]
     if room == 0.0:
@@ -363,8 +363,8 @@ def _levels(x: Array) -> tuple[int, float]:
     return count, room * float(np.quantile(steps[steps > 0.0], 0.1))
 
 
-def _regular_hold(x: Array, most: int) -> float:
-    """After how many rows values (N, n) change, where that is regular; a coarse encoder's steps are all of one size.
+def _rows_between_updates(x: Array, most: int) -> float:
+    """Number of rows after which values (N, n) change, where that is regular: slow updates, not a coarse encoder.
 
     most: changes of the joint that changes most often.
     """
@@ -398,18 +398,18 @@ class StrayValues:
         self.limits = {name: np.tile(JUMP * scale.step, SCREENED) for name, scale in scales.items()}
         self.work = np.empty(max(map(len, self.limits.values()), default=0))
 
-    def complete_rows(self, samples: Samples) -> int:
-        """How many of the next rows can be judged before those after them are known."""
+    def decidable_row_count(self, samples: Samples) -> int:
+        """Number of the next rows that can be judged before those after them are known."""
         ready = len(samples)
         some = samples.q[max(0, ready - MOST_HELD - 1) :]
-        jumps = np.flatnonzero(self._jumps("q", some, ready > len(some)).any(axis=1)) + ready - len(some)
+        jumps = np.flatnonzero(self._are_jumps("q", some, ready > len(some)).any(axis=1)) + ready - len(some)
         for k in jumps[::-1].tolist():
             if ready - k > SHORT + 1 or len(samples) - k > MOST_HELD:
                 break
             ready = k
         return ready
 
-    def _jumps(self, name: str, x: Array, is_tail: bool = False) -> NDArray[np.bool_]:
+    def _are_jumps(self, name: str, x: Array, is_tail: bool = False) -> NDArray[np.bool_]:
         """Which values (N, n) are far from the ones before; is_tail: those before the first are not the last ones."""
         far = np.zeros(x.shape, dtype=np.bool_)
         limit = JUMP * self.scales[name].step
@@ -431,8 +431,8 @@ class StrayValues:
                 return True
         return False
 
-    def find(self, samples: Samples) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
-        """Yield (channel, joint, rows that are rubbish) of the next samples, which are finite."""
+    def find_corrupt_rows(self, samples: Samples) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
+        """Yield (channel, joint, corrupt rows) of the next samples, which are finite."""
         for name in self.scales:
             x = getattr(samples, name)
             if x is None or not len(x):
@@ -440,7 +440,7 @@ class StrayValues:
             state = self._states_at_start(name, x[0]) if name not in self.last else self.state[name]
             self.state[name] = state
             if any(state) or self._may_jump(name, x):
-                jumps = self._jumps(name, x)
+                jumps = self._are_jumps(name, x)
                 for j in [j for j in range(x.shape[1]) if state[j] or jumps[:, j].any()]:
                     bad = self._find_in_column(name, j, x[:, j], np.flatnonzero(jumps[:, j]), samples.t)
                     if len(bad):
@@ -455,7 +455,7 @@ class StrayValues:
         return ["outside" if a else "unset" if b else "" for a, b in zip(outside, unset, strict=True)]
 
     def _find_in_column(self, name: str, j: int, x: Array, jumps: NDArray[np.int64], t: Array) -> NDArray[np.int64]:
-        """Rows of one joint's values (N,) that are rubbish; its state is carried on."""
+        """Corrupt rows of one joint's values (N,); its state is carried on."""
         scale, state = self.scales[name], self.state[name]
         outside = (x < scale.low[j]) | (x > scale.high[j])
         bad, done = np.zeros(len(x), dtype=np.bool_), 0
@@ -503,8 +503,8 @@ class _Run:
     sums: Array
 
     @property
-    def rows(self) -> int:
-        """How many rows it has."""
+    def row_count(self) -> int:
+        """Number of rows."""
         return int(self.sums[0])
 
     @property
@@ -514,7 +514,7 @@ class _Run:
         return float(np.sqrt(max(squares / count - (total / count) ** 2, 0.0)))
 
     @property
-    def velocity(self) -> float:
+    def rms_velocity(self) -> float:
         """Recorded velocity in it, rms."""
         return float(np.sqrt(self.sums[3] / self.sums[0]))
 
@@ -539,20 +539,20 @@ class _Places:
     times: list[tuple[float, float]] = field(default_factory=list)
     value: float = np.nan
 
-    def add(self, run: _Run) -> None:
+    def add_stretch(self, run: _Run) -> None:
         """Take in a stretch."""
         self.total, self.stretches, self.longest = (
-            self.total + run.rows,
+            self.total + run.row_count,
             self.stretches + 1,
-            max(self.longest, run.rows),
+            max(self.longest, run.row_count),
         )
-        self.rows.add(np.array([run.row]))
+        self.rows.add_rows(np.array([run.row]))
         self.times = [*self.times, (run.t, run.end)][:MOST_STRETCHES]
         self.value = run.value
 
 
-def least_velocity(scales: Mapping[str, ChannelScale]) -> float:
-    """Velocity (rad/s or m/s) at which a joint certainly moves; infinite where none is recorded."""
+def velocity_of_certain_motion(scales: Mapping[str, ChannelScale]) -> float:
+    """Velocity (rad/s or m/s) above which a joint certainly moves; infinite where none is recorded."""
     return max(0.02, 0.1 * float(scales["v"].spread.max())) if "v" in scales else np.inf
 
 
@@ -582,7 +582,7 @@ class ChannelWatch:
         self.tail = np.zeros((0, len(self.names)))  # the last positions
         self.origin = np.zeros(len(self.names))
 
-    def add_missing(self, samples: Samples) -> None:
+    def count_missing_values(self, samples: Samples) -> None:
         """Count the values that are missing or infinite, by channel and joint."""
         for name in self.scales:
             for j, count in enumerate((~np.isfinite(getattr(samples, name))).sum(axis=0).tolist()):
@@ -590,28 +590,28 @@ class ChannelWatch:
                     self.missing[name, j] = self.missing.get((name, j), 0) + count
 
     def usable_rows(self, samples: Samples, rows: NDArray[np.int64], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of the next finite samples (N,) hold no rubbish and nothing cut off; rows: their places in the file.
+        """Which of the next finite samples (N,) are neither corrupt nor clipped; rows: their places in the file.
 
         inside: which of them count.
         """
         bad = np.zeros(len(samples), dtype=np.bool_)
-        for name, j, some in self.stray.find(samples):
+        for name, j, some in self.stray.find_corrupt_rows(samples):
             bad[some] = True
             counted = some[inside[some]]
-            self.rubbish.setdefault((name, j), RowsLeftOut()).add(rows[counted])
+            self.rubbish.setdefault((name, j), RowsLeftOut()).add_rows(rows[counted])
             values = [self.extremes.get((name, j), 0.0), *getattr(samples, name)[counted, j].tolist()]
             self.extremes[name, j] = max(values, key=abs)
-        self.rubbish_rows.add(rows[bad & inside])
+        self.rubbish_rows.add_rows(rows[bad & inside])
         for name, scale in self.scales.items():
             x = getattr(samples, name)
             for j in np.flatnonzero(np.isfinite(scale.limits).any(axis=1)).tolist():
                 at_limit = ((x[:, j] <= scale.limits[j, 0]) | (x[:, j] >= scale.limits[j, 1])) & ~bad
                 if at_limit.any():
-                    self.limited.setdefault((name, j), RowsLeftOut()).add(rows[at_limit & inside])
+                    self.limited.setdefault((name, j), RowsLeftOut()).add_rows(rows[at_limit & inside])
                     bad |= at_limit & (name != "tau")
         return ~bad
 
-    def add(self, samples: Samples, rows: NDArray[np.int64]) -> None:
+    def add_usable_rows(self, samples: Samples, rows: NDArray[np.int64]) -> None:
         """Take in the next rows, which are usable and count; rows: their places in the file."""
         if not len(samples):
             return
@@ -625,7 +625,7 @@ class ChannelWatch:
                 self._follow_runs(name, getattr(samples, name), samples, rows, q_before)
         self.rows += len(samples)
         self.tail = np.concatenate([self.tail, q[-4:]])[-4:]
-        self.newest = samples.take(np.array([len(samples) - 1])), int(rows[-1])
+        self.newest = samples.select_rows(np.array([len(samples) - 1])), int(rows[-1])
 
     def _count_usual_values(self, name: str, x: Array, q: Array, rows: NDArray[np.int64]) -> None:
         """Count the rows in which a joint moves and its torque or velocity has the value that it has often."""
@@ -634,7 +634,7 @@ class ChannelWatch:
             steps = np.diff(q[:, j], prepend=self.tail[-1, j] if len(self.tail) else q[0, j])
             moves = np.abs(steps) > 0.1 * self.scales["q"].step[j]
             self.moving[name, j] = self.moving.get((name, j), 0) + int(moves.sum())
-            self.same.setdefault((name, j), RowsLeftOut()).add(rows[moves & (x[:, j] == scale.usual[j])])
+            self.same.setdefault((name, j), RowsLeftOut()).add_rows(rows[moves & (x[:, j] == scale.usual[j])])
 
     def _follow_runs(self, name: str, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array) -> None:
         """Find the stretches in which values (N, n) repeat; those at the end stay open."""
@@ -652,12 +652,12 @@ class ChannelWatch:
             busy |= x[0] == getattr(self.newest[0], name)[0]
         for j, is_busy in enumerate(busy.tolist()):
             run = self._follow_runs_of_joint(name, j, x, samples, rows, q_before) if is_busy else None
-            runs[j] = run if run is not None and run.rows > 1 else None
+            runs[j] = run if run is not None and run.row_count > 1 else None
 
     def _follow_runs_of_joint(
         self, name: str, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array
     ) -> _Run:
-        """The same for one joint; return the run that is open."""
+        """Find the stretches in which one joint's values repeat; return the run that is open."""
         N, column, run = len(x), np.ascontiguousarray(x[:, j]), self._open_run(name, j)
         first, least = 0, float(self.least[name][j])
         if run is not None and column[0] == run.value:
@@ -665,7 +665,7 @@ class ChannelWatch:
             first = int(others[0]) if len(others) else N
             run = self._measure_run(j, x, samples, rows, q_before, 0, first, run)
         if first < N:
-            if run is not None and run.rows >= least:
+            if run is not None and run.row_count >= least:
                 self._judge_run(name, j, run, float(column[first]))
             some = column[first :: int(least) // 2]
             if (some[1:] == some[:-1]).any():
@@ -724,11 +724,13 @@ class ChannelWatch:
         else:
             jump = abs(following - run.value)
             wraps = self.turning[j] and abs(jump / (2.0 * np.pi) - 1.0) < 0.1
-            returns = run.before > 0.2 * step and jump > max(3.0 * step, 0.2 * run.rows * run.before) and not wraps
-            stops = run.before > max(0.1 * step, 5.0 * scale.bend[j]) and run.rows >= 5 * FROZEN
-            frozen = returns or (stops and np.isnan(following)) or run.velocity > least_velocity(self.scales)
+            returns = run.before > 0.2 * step and jump > max(3.0 * step, 0.2 * run.row_count * run.before) and not wraps
+            stops = run.before > max(0.1 * step, 5.0 * scale.bend[j]) and run.row_count >= 5 * FROZEN
+            frozen = (
+                returns or (stops and np.isnan(following)) or run.rms_velocity > velocity_of_certain_motion(self.scales)
+            )
         if frozen:
-            self.frozen.setdefault((name, j), _Places()).add(run)
+            self.frozen.setdefault((name, j), _Places()).add_stretch(run)
 
     def find_frozen_times(self) -> Array:
         """Return intervals of time (k, 2) in which a channel is frozen, its first value left out, if these are few."""
@@ -746,33 +748,33 @@ class ChannelWatch:
             frozen |= (t > start) & (t <= end)
         return frozen
 
-    def finish(self) -> None:
-        """Close the log."""
+    def close_log(self) -> None:
+        """Close the log: runs that are still open are judged."""
         for name, runs in self.runs.items():
             for j, run in enumerate(runs):
-                if run is not None and run.rows >= self.least[name][j]:
+                if run is not None and run.row_count >= self.least[name][j]:
                     self._judge_run(name, j, run, np.nan)
 
     @property
-    def row_lists(self) -> list[RowsLeftOut]:
-        """All rows that messages name, so that somebody may say in which lines they are."""
+    def rows_named_in_messages(self) -> list[RowsLeftOut]:
+        """All rows that messages name, so that their line numbers in the file can be added."""
         frozen = [place.rows for place in self.frozen.values()]
         return [self.rubbish_rows, *self.limited.values(), *frozen, *self.same.values()]
 
-    def report(self, found: Findings) -> None:
-        """Add to the findings of the log what the channels have shown; `finish` comes before."""
+    def add_findings(self, found: Findings) -> None:
+        """Add messages on the channels to the findings of the log; the log must be closed before."""
         wrong = [*self._dead_channels(), *self._missing_channels()]
         dead = {(message.facts["channel"], joint) for message in wrong for joint in message.facts["affected"]}
         wrong += [*self._frozen_channels(dead), *self._coarse_channels(dead)]
         notes = [*self._clipped_channels(), *self._held_channels()]
         if self.rubbish_rows.count:
             some = [
-                f"{QUANTITIES[name]} {self._name(name, j)} {self.extremes[name, j]:.4g}" for name, j in self.rubbish
+                f"{QUANTITIES[name]} {self._label(name, j)} {self.extremes[name, j]:.4g}" for name, j in self.rubbish
             ]
             more = f" and {len(some) - 4} more" if len(some) > 4 else ""
             notes.append(Message(
                 "rubbish_rows", "{rows} with impossible values ({some}{more}): left out", some=some[:4], more=more,
-                channels={f"{name}.{self._name(name, j)}": rows.count for (name, j), rows in self.rubbish.items()},
+                channels={f"{name}.{self._label(name, j)}": rows.count for (name, j), rows in self.rubbish.items()},
                 share=self.rubbish_rows.count / max(self.rows + self.rubbish_rows.count, 1), **self.rubbish_rows.facts,
             ))  # fmt: skip
         limited = {j: rows for (name, j), rows in self.limited.items() if name == "tau"}
@@ -782,16 +784,16 @@ class ChannelWatch:
         found.limited.text = next((rows.text for rows in limited.values() if len(limited) == 1), "")
         found.notes.extend([*wrong, *notes])
 
-    def _name(self, name: str, j: int) -> str:
-        """A joint, or the number of a channel of the base."""
+    def _label(self, name: str, j: int) -> str:
+        """Name of a joint, or of a channel of the base."""
         return str(j + 1) if name == "reaction" else self.names[j]
 
     def _is_used(self, name: str, j: int) -> bool:
-        """Whether a channel counts."""
+        """Whether a channel is used by the identification."""
         return name != "tau" or j in self.joints
 
-    def _without(self, channel: str, affected: Sequence[str]) -> dict[str, Any]:
-        """Facts on how to do without a channel of some joints, with the remedy as a template."""
+    def _facts_on_leaving_out(self, channel: str, affected: Sequence[str]) -> dict[str, Any]:
+        """Facts for a message on leaving out a channel of some joints, with the remedy as a template."""
         others = [self.names[j] for j in self.joints if self.names[j] not in affected]
         if channel == "v":
             return {"remedy": "leave velocities out with {option}", "option": Option("columns", {"v": None})}
@@ -799,9 +801,9 @@ class ChannelWatch:
             return {"remedy": "leave the torque out with {option}", "option": Option("joints", others)}
         return {"remedy": "record it again"}
 
-    def _message(self, kind: str, what: str, channel: str, affected: Sequence[str], **facts: Any) -> Message:
+    def _channel_message(self, kind: str, what: str, channel: str, affected: Sequence[str], **facts: Any) -> Message:
         """A message about a channel of some joints, with a code such as dead_torque."""
-        facts = self._without(channel, affected) | facts
+        facts = self._facts_on_leaving_out(channel, affected) | facts
         code, remedy = "_".join((kind, QUANTITIES[channel])), facts.pop("remedy")
         return Message(
             code, what, remedy, channel=channel, affected=list(affected), quantity=QUANTITIES[channel], **facts
@@ -818,7 +820,10 @@ class ChannelWatch:
                 if not self._is_used(name, j) or self.rows < 2 * FROZEN or (self._is_coarse(name, j) and not often):
                     continue
                 if (
-                    name == "tau" and run is not None and run.rows == self.rows and self.scales["q"].spread[j] > 2e-3
+                    name == "tau"
+                    and run is not None
+                    and run.row_count == self.rows
+                    and self.scales["q"].spread[j] > 2e-3
                 ):  # it moves
                     dead[name, j] = self.rows, run.value, RowsLeftOut()
                 elif frozen is not None and often:
@@ -832,10 +837,10 @@ class ChannelWatch:
             what = "the {quantity} of joint {joint} is {value:.4g} in {percent:.0f} % of the rows{where}"
             what += " in which the joint moves" if in_motion else ""
             what += ", although its velocity says that it moves" if name == "q" else ""
-            yield self._message(
+            yield self._channel_message(
                 "dead", what + " (a dead signal)", name, [self.names[j]], joint=self.names[j], value=value, count=count,
                 share=share, percent=100.0 * share, where=_where_text(rows), lines=rows.lines, first=rows.first,
-                **(self._without(name, torques) if name == "tau" else {}),
+                **(self._facts_on_leaving_out(name, torques) if name == "tau" else {}),
             )  # fmt: skip
 
     def _missing_channels(self) -> Iterator[Message]:
@@ -843,10 +848,10 @@ class ChannelWatch:
         total = self.rows + max(self.missing.values(), default=0)
         much = {key: count for key, count in self.missing.items() if count > 0.2 * total and self._is_used(*key)}
         for (name, j), count in much.items():
-            affected = [self._name(other, k) for other, k in much if other == name]
-            yield self._message(
+            affected = [self._label(other, k) for other, k in much if other == name]
+            yield self._channel_message(
                 "missing", "the {quantity} of joint {joint} is missing in {percent:.0f} % of the rows, which are left "
-                "out", name, affected, joint=self._name(name, j), count=count, share=count / total,
+                "out", name, affected, joint=self._label(name, j), count=count, share=count / total,
                 percent=100.0 * count / total, lines=[], first=[],
             )  # fmt: skip
 
@@ -872,7 +877,7 @@ class ChannelWatch:
             what = "the {quantity} of joint {joints} stays at its last value {times} while the robot moves, {rows}, "
             what += "{longest:.3g} s at most{where}" + (": left out" if left_out else "")
             remedy = {"remedy": ""} if left_out else {} if name == "v" else remedy
-            yield self._message(
+            yield self._channel_message(
                 "frozen", what, name, [self.names[j] for j in joints], left_out=left_out,
                 joints=[self.names[j] for j in joints], times=times, rows=_count_facts(count)["rows"], count=count,
                 stretches=places.stretches, share=count / max(self.rows, 1), longest=places.longest / self.rate,
@@ -897,7 +902,7 @@ class ChannelWatch:
                 continue
             scale, joints = self.scales[name], [self.names[j] for j in coarse]
             worst = max(coarse, key=lambda j: float(scale.resolution[j] / scale.spread[j]))
-            yield self._message(
+            yield self._channel_message(
                 "coarse", "the {quantity} of joint {joints} is coarse: {levels} levels, {step:.3g} apart, "
                 "{percent:.2g} % of the standard deviation{at_worst}", name, joints, joints=joints,
                 levels=int(scale.levels[worst]), step=float(scale.resolution[worst]),
@@ -913,7 +918,7 @@ class ChannelWatch:
             if name == "tau" or not rows.count:
                 continue
             level = self.scales[name].limits[j]
-            yield self._message(
+            yield self._channel_message(
                 "clipped", "{rows} with the {quantity} of joint {joint} cut off at {levels}: left out", name,
                 [self.names[j]], joint=self.names[j], levels=[f"{x:.4g}" for x in level if np.isfinite(x)],
                 share=rows.count / max(self.rows, 1), **rows.facts,

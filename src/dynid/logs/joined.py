@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import folder_of, mapped_numbers
+from dynid.logs.column_mapping import folder_of_field, mapped_numbers
 from dynid.logs.column_names import ColumnNameReader, si_factor
 from dynid.logs.columns import ColumnPlan, match_time
 from dynid.logs.read import find_time_unit, sample_stamps, times_in_seconds
@@ -80,7 +80,7 @@ class FilePart:
 
     @property
     def suffix(self) -> str:
-        """What is written after the name of the file."""
+        """Ranges and shift of time as they are written after the name of the file."""
         rows = [] if self.rows is None else ["#" + ":".join("" if end is None else str(end) for end in self.rows)]
         shift = [_shift_text(self.shift)] if self.shift else []
         return "".join(f"@{text}" for text in (*rows, *self.ranges, *shift))
@@ -140,7 +140,7 @@ class TimedTable:
         factor = si_factor(table.name, "t", unit, plan.t.field)
         origin = Fraction(0 if first is None else first) * Fraction(str(factor)) + Fraction(part.shift)
         found = TimedTable(table, replace(plan, notes=(*plan.notes, *notes)), factor, first, origin, given=part)
-        found = replace(found, step=_period(found))
+        found = replace(found, step=_usual_period(found))
         for text in part.ranges:
             assert part.cut is not None
             found = part.cut(found, text)
@@ -151,23 +151,24 @@ class TimedTable:
         """What messages call it."""
         return self.table.name
 
-    def after(self, other: TimedTable) -> float:
-        """What its own times are later, in s, on the clock of another table."""
+    def seconds_after(self, other: TimedTable) -> float:
+        """Seconds by which its own times are later on the clock of another table."""
         return float(self.origin - other.origin)
 
-    def times(self, rows: int = PROBE) -> Iterator[Array]:
+    def own_times(self, rows: int = PROBE) -> Iterator[Array]:
         """Yield its own times that belong to the recording, in s, in the order of the file."""
         for t in times_of_recording(self._stamps(batch) for batch in self.table.batches(self.plan.wanted_fields, rows)):
             yield t[(t >= self.start) & (t < self.stop)]
 
     def _stamps(self, batch: Batch) -> Array:
+        """Stamps of a batch, in the table's own unit."""
         return times_in_seconds(sample_stamps(batch, self.plan), self.factor, self.first)
 
     @property
     def span(self) -> tuple[float, float]:
         """First and last of its own times."""
         first, last = np.inf, -np.inf
-        for t in self.times():
+        for t in self.own_times():
             first, last = min(first, float(t.min(initial=np.inf))), max(last, float(t.max(initial=-np.inf)))
         if not first <= last:
             raise LogError(self.name, "no_samples", "there are no samples in it")
@@ -186,7 +187,7 @@ class TimedTable:
             )  # fmt: skip
         return replace(self, start=begin, stop=finish)
 
-    def rows(self, wanted: tuple[Wanted, ...], rows: int, seen: Seen) -> Iterator[tuple[Array, Array]]:
+    def rows_with_times(self, wanted: tuple[Wanted, ...], rows: int, seen: Seen) -> Iterator[tuple[Array, Array]]:
         """Yield its own times and the wanted fields side by side, in the order of the file.
 
         Rows that repeat the one before, or whose times are missing or stray, are left out and counted in `seen`;
@@ -261,9 +262,9 @@ def _spread_equal_times(
         yield ready, values
 
 
-def _period(table: TimedTable) -> float:
+def _usual_period(table: TimedTable) -> float:
     """Usual time between samples, by the first ones: the median step, or the mean of all but the longest 1 %."""
-    t = next(table.times(), np.zeros(0))
+    t = next(table.own_times(), np.zeros(0))
     steps = np.sort(np.abs(np.diff(t)))
     if not len(steps) or steps[-1] == 0.0:
         raise LogError(
@@ -285,7 +286,8 @@ class _Absent:
     more: int = 0
     _open: bool = False
 
-    def add(self, t: Array, good: NDArray[np.bool_]) -> None:
+    def add_rows(self, t: Array, good: NDArray[np.bool_]) -> None:
+        """Count rows at times t, and which of them have samples around them."""
         self.count += int((~good).sum())
         if good.all():
             self._open = False
@@ -307,8 +309,8 @@ class _Follower:
 
     def __init__(self, table: TimedTable, wanted: tuple[Wanted, ...], base: TimedTable, rows: int) -> None:
         self.table, self.absent, self.seen = table, _Absent(), Seen()
-        self._stream = table.rows(wanted, rows, self.seen)
-        self._later = table.after(base)  # its own times on the clock of the base
+        self._stream = table.rows_with_times(wanted, rows, self.seen)
+        self._later = table.seconds_after(base)  # its own times on the clock of the base
         self._period = base.step if table.step * FASTER < base.step else 0.0
         self._back = max(1.0, 100.0 * base.step) + 1.5 * self._period + PERIODS * table.step
         self._t, self._x = np.zeros(0), np.zeros((0, 0))
@@ -329,8 +331,8 @@ class _Follower:
         if len(self._t) < 2:
             values, good = np.full((len(t), self._x.shape[1]), np.nan), np.zeros(len(t), dtype=np.bool_)
         else:
-            values, good = _bring_to(t, self._t, self._x, PERIODS * self.table.step, self._period)
-        self.absent.add(t, good)
+            values, good = _resample_at(t, self._t, self._x, PERIODS * self.table.step, self._period)
+        self.absent.add_rows(t, good)
         self._forget_before(float(t[-1]))
         return values, good
 
@@ -341,7 +343,7 @@ class _Follower:
             self._t, self._x = self._t[keep:], self._x[keep:]
 
 
-def _bring_to(t: Array, known: Array, x: Array, gap: float, period: float) -> tuple[Array, NDArray[np.bool_]]:
+def _resample_at(t: Array, known: Array, x: Array, gap: float, period: float) -> tuple[Array, NDArray[np.bool_]]:
     """Values at times t of samples x (N, k) at increasing times; period: over which to average, 0: interpolate.
 
     Also returns at which times there are samples: between two of them that are no further apart than `gap`.
@@ -353,10 +355,10 @@ def _bring_to(t: Array, known: Array, x: Array, gap: float, period: float) -> tu
     gaps = np.append(0, np.cumsum(np.diff(known) > gap))
     little = 1e-3 * gap / PERIODS  # equal stamps may differ by their rounding
     good = (t - reach >= known[0] - little) & (t + reach <= known[-1] + little) & (gaps[high + 1] == gaps[low])
-    return (_average(t, known, x, period) if period else _interpolate(t, known, x, gap)), good
+    return (_average_over_period(t, known, x, period) if period else _interpolate_by_cubics(t, known, x, gap)), good
 
 
-def _interpolate(t: Array, known: Array, x: Array, gap: float) -> Array:
+def _interpolate_by_cubics(t: Array, known: Array, x: Array, gap: float) -> Array:
     """Cubic between neighbours with slopes by the samples around each; parabola beside a gap or an end.
 
     At even steps h exact for polynomials of degree 2, else off by at most 0.0161 h^3 max|x(3)| + 3/128 h^4 max|x(4)|,
@@ -382,7 +384,7 @@ def _interpolate(t: Array, known: Array, x: Array, gap: float) -> Array:
     return np.where(s == 0.0, x[k], np.where(s == 1.0, x[k + 1], cubic))
 
 
-def _average(t: Array, known: Array, x: Array, period: float) -> Array:
+def _average_over_period(t: Array, known: Array, x: Array, period: float) -> Array:
     """Mean over a period T around t of the polygon through samples, without the loss that a mean has of curvature.
 
     (27 (I(t + T/2) - I(t - T/2)) - (I(t + 3T/2) - I(t - 3T/2))) / 24 T with the integral I: 1 up to T^4, 0 at the
@@ -462,15 +464,15 @@ class JoinedTable:
             )
             for part in others
         ]  # fmt: skip
-        ends = [(part.start + later, part.stop + later) for part in self.tables for later in [part.after(main)]]
+        ends = [(part.start + later, part.stop + later) for part in self.tables for later in [part.seconds_after(main)]]
         start, stop = max(first for first, _ in ends), min(last for _, last in ends)
         whole = [replace(part, start=-np.inf, stop=np.inf) for part in self.tables]
         whole[base] = replace(main, start=start, stop=stop)
         return replace(chosen, tables=tuple(whole), notes=(*self.notes, *((said, *notes) if others else ())))
 
     def label(self, part: TimedTable) -> str:
-        """What a table is called among the others."""
-        return _labels([one.table for one in self.tables])[self.tables.index(part)]
+        """Short name of a table among the others."""
+        return _short_table_labels([one.table for one in self.tables])[self.tables.index(part)]
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Read all tables side by side."""
@@ -484,7 +486,9 @@ class JoinedTable:
         order = [self.base, *(k for k in range(len(self.tables)) if k != self.base and inner[k])]
         start = 0.0 if base.first is not None else float(base.origin)
         total, given, begin = 0, 0, 0.0
-        for t, x in _short_pieces(base.rows(inner[self.base], rows, seen), base, [one.table for one in followers]):
+        for t, x in _cut_into_short_pieces(
+            base.rows_with_times(inner[self.base], rows, seen), base, [one.table for one in followers]
+        ):
             begin = begin if total else float(t[0])
             total += len(t)
             found = [follower.values_at(t) for follower in followers]
@@ -496,7 +500,7 @@ class JoinedTable:
                     given += len(part)
                     batch = {TIME: t[part] + start}
                     for k, block in blocks.items():
-                        batch |= _split_columns(block[part], mine[k], self.fields)
+                        batch |= _fields_of_columns(block[part], mine[k], self.fields)
                     yield Part(batch, seen.done)
         self._report(base, followers, seen, (total, begin))
         if not given:
@@ -531,7 +535,7 @@ _NO_ROWS = (
 )
 
 
-def _split_columns(block: Array, wanted: Sequence[Wanted], fields: Sequence[Field]) -> dict[str, Array]:
+def _fields_of_columns(block: Array, wanted: Sequence[Wanted], fields: Sequence[Field]) -> dict[str, Array]:
     """The fields of columns side by side."""
     widths = {one.name: 1 if one.is_column else one.shape[1] for one in fields}
     flat = {one.name: one.is_column for one in fields}
@@ -543,7 +547,7 @@ def _split_columns(block: Array, wanted: Sequence[Wanted], fields: Sequence[Fiel
     return found
 
 
-def _short_pieces(
+def _cut_into_short_pieces(
     pieces: Iterable[tuple[Array, Array]], base: TimedTable, others: Sequence[TimedTable]
 ) -> Iterator[tuple[Array, Array]]:
     """Cut rows where they have gaps, and so that few samples of faster tables lie among them: these stay in memory."""
@@ -559,23 +563,25 @@ def _short_pieces(
 def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: Sequence[str]) -> None:
     """Raise where two tables have no time in common; as little of them is read as tells it."""
     both = (base, other)
-    begins = [next((float(t.min()) for t in part.times() if len(t)), np.inf) + part.after(base) for part in both]
+    begins = [
+        next((float(t.min()) for t in part.own_times() if len(t)), np.inf) + part.seconds_after(base) for part in both
+    ]
     late = int(np.argmax(begins))
     early = both[1 - late]
-    offset = early.after(base)
-    if any((t + offset >= begins[late]).any() for t in early.times()):
+    offset = early.seconds_after(base)
+    if any((t + offset >= begins[late]).any() for t in early.own_times()):
         return
     ranges = [f"{x[0]:.3f} s to {x[1]:.3f} s" for x in ([float(part.origin) + t for t in part.span] for part in both)]
-    shift = base.after(other) + base.span[0] - other.span[0] + other.given.shift
+    shift = base.seconds_after(other) + base.span[0] - other.span[0] + other.given.shift
     text = _shift_text(shift)
     remedy = "if both began at the same instant, give {shifted}"
     if any(np.isfinite([part.start, part.stop]).any() for part in both):
         whole = [replace(part, start=-np.inf, stop=np.inf) for part in both]
         _check_times_meet(name, whole[0], whole[1], channels)  # raises where it is the clocks
         remedy = "let their ranges overlap"
-    elif _topic(other.table) and base.name == other.name:
+    elif _topic_of_table(other.table) and base.name == other.name:
         remedy = "leave {channels} out with {columns}"
-    labels = _labels([base.table, other.table])
+    labels = _short_table_labels([base.table, other.table])
     raise LogError(
         name, "times_never_meet", "the times of {base} ({base_range}) and of {other} ({other_range}) never meet",
         remedy, base=labels[0], base_range=ranges[0], other=labels[1], other_range=ranges[1], channels=list(channels),
@@ -584,9 +590,9 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: 
     )  # fmt: skip
 
 
-def _labels(tables: Sequence[Table]) -> list[str]:
+def _short_table_labels(tables: Sequence[Table]) -> list[str]:
     """Short names of tables that differ: the topic of a bag, the stem of a file, or its whole name."""
-    short = [_topic(table) or Path(table.name).name for table in tables]
+    short = [_topic_of_table(table) or Path(table.name).name for table in tables]
     same = [short[:k].count(x) + 1 for k, x in enumerate(short)]
     long = [
         f"{table.name} {x}" if x != table.name else f"{x} {k}" for x, table, k in zip(short, tables, same, strict=True)
@@ -594,18 +600,18 @@ def _labels(tables: Sequence[Table]) -> list[str]:
     return [x if short.count(x) == 1 else y for x, y in zip(short, long, strict=True)]
 
 
-def _topic(table: Table) -> str | None:
+def _topic_of_table(table: Table) -> str | None:
     """The topic of a bag that a table, or some rows of it, is."""
     return getattr(getattr(table, "table", table), "topic", None)
 
 
-def _prefixes(tables: Sequence[Table]) -> list[str]:
+def _distinguishing_prefixes(tables: Sequence[Table]) -> list[str]:
     """What tells fields of the same name apart: a.q1 and b.q1."""
-    stems = [_topic(table) or Path(table.name).stem for table in tables]
+    stems = [_topic_of_table(table) or Path(table.name).stem for table in tables]
     return [x if stems.count(x) == 1 else f"{x}{1 + stems[:k].count(x)}" for k, x in enumerate(stems)]
 
 
-def _prefixed(prefix: str, name: str) -> str:
+def _prefixed_field_name(prefix: str, name: str) -> str:
     """The name of a field with that of its table before it."""
     return f"{prefix}.{name.removeprefix('.')}"
 
@@ -628,7 +634,7 @@ def join_tables(
             "one for each table with a + between", option=Wording("columns", "--column"), number=numbers[0],
             header=Option("header"),
         )  # fmt: skip
-    prefixes = _prefixes(tables)
+    prefixes = _distinguishing_prefixes(tables)
     given = columns.pop("t", ())
     times = list(given) if isinstance(given, list | tuple) else [given]
     parts, used = [], set[object]()
@@ -652,10 +658,13 @@ def join_tables(
     fields, places, spellings = [Field(TIME, (_ROWS,), "s")], dict[str, tuple[int, Wanted]](), dict[str, str]()
     for k, (some, prefix) in enumerate(zip(listed, prefixes, strict=True)):
         for short, (one, wanted) in some.items():
-            joined = _prefixed(prefix, short) if short in clashes else short
+            joined = _prefixed_field_name(prefix, short) if short in clashes else short
             fields.append(replace(one, name=joined))
             places[joined] = (k, wanted)
-            spellings |= {_prefixed(prefix, short): joined, _prefixed(prefix, wanted.name): joined}
+            spellings |= {
+                _prefixed_field_name(prefix, short): joined,
+                _prefixed_field_name(prefix, wanted.name): joined,
+            }
             spellings.setdefault(wanted.name, joined)
     notes = tuple(dict.fromkeys(x for part in parts for x in (*part.table.notes, *part.plan.notes)))
     table = JoinedTable(tuple(parts), tuple(fields), places, notes=notes)
@@ -677,7 +686,7 @@ def _own_fields(part: TimedTable) -> dict[str, tuple[Field, Wanted]]:
     """Fields of a table besides its time, by their names outside of the folder of the time, and how to read them."""
     times = {part.plan.t.field} if part.plan.t.column is None else set()
     times |= {part.plan.nanoseconds} if part.plan.nanoseconds is not None else set()
-    folder = folder_of(part.plan.t.field)
+    folder = folder_of_field(part.plan.t.field)
     shape = {one.name: one.shape for one in part.table.fields}[part.plan.t.field]
     length = max(shape, default=0)
     found: dict[str, tuple[Field, Wanted]] = {}
@@ -717,7 +726,7 @@ def _refuse_two_of_a_channel(
                 alike = [name for name, x in both if x is not None and x.channel == meaning.channel]
                 if any(f"{meaning.channel}{j + 1}" in columns for j in range(robot.n)):
                     continue
-                value = [_prefixed(prefixes[k], name) for name in alike]
+                value = [_prefixed_field_name(prefixes[k], name) for name in alike]
                 raise LogError(
                     log, "ambiguous_column", "{channel} is both in '{first}' and in '{second}' ({found:6})",
                     "say which with {columns}", channel=meaning.channel, first=prefixes[k], second=prefixes[other],

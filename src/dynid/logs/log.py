@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.concurrency import NEEDS_SPAWN, cached_property, has_polars_lost_its_threads
+from dynid.concurrency import NEEDS_SPAWN, cached_property, is_polars_without_threads
 from dynid.errors import DynidError, LogError
 from dynid.logs.stray_times import times_of_recording
 from dynid.messages import Message, Option
@@ -28,7 +28,7 @@ CHUNKS = 4
 
 
 def prefetch(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
-    """Yield the same items in order; at most `most` of them wait. Errors arrive where they would have."""
+    """Yield items in order while a thread reads ahead, at most `most` of them; errors arrive in their place."""
     waiting: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(most)
     enough = threading.Event()
 
@@ -92,8 +92,8 @@ class Samples:
     def __len__(self) -> int:
         return len(self.t)
 
-    def take(self, part: slice | NDArray[np.int64]) -> Samples:
-        """Return some of the samples."""
+    def select_rows(self, part: slice | NDArray[np.int64]) -> Samples:
+        """Return some of the samples, by slice, indices or mask."""
         return Samples(
             self.t[part],
             self.q[part],
@@ -202,6 +202,7 @@ class Wiring:
         return Wiring(*orders, q, v, a, tau, zero, self.file_q, self.file_tau)
 
     def _check_joints(self, n: int) -> None:
+        """Raise where the wiring is of another number of joints."""
         if self.n != n:
             raise DynidError(
                 "joint_count_mismatch", "the wiring is one of {given} joints, the log has {n}", given=self.n, n=n,
@@ -266,10 +267,10 @@ class ArraySource:
         return frozenset(name for name in CHANNELS if getattr(self.samples, name) is not None)
 
     def chunks(self, rows: int) -> Iterator[Samples]:
-        """Views of the arrays."""
+        """Yield views of the arrays in order, at most `rows` samples at a time."""
         for start in range(0, len(self.samples), rows):
             done = min(start + rows, len(self.samples)) / len(self.samples)
-            yield replace(self.samples.take(slice(start, start + rows)), done=done)
+            yield replace(self.samples.select_rows(slice(start, start + rows)), done=done)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,19 +284,22 @@ class _SourcePart:
 
     @property
     def name(self) -> str:
+        """Name of the whole, with the interval."""
         return f"{self.whole.name} ({self.start - self.origin:.4g} s to {self.stop - self.origin:.4g} s)"
 
     @property
     def channels(self) -> frozenset[str]:
+        """Which of v, a, tau, reaction there are."""
         return self.whole.channels
 
     def chunks(self, rows: int) -> Iterator[Samples]:
+        """Yield the samples of the interval in order, at most `rows` at a time."""
         for samples in self.whole.chunks(rows):
             inside = (samples.t >= self.start) & (samples.t < self.stop)
             if inside.all():
                 yield samples
             elif inside.any():
-                yield samples.take(np.flatnonzero(inside))
+                yield samples.select_rows(np.flatnonzero(inside))
 
 
 class Log:
@@ -342,6 +346,7 @@ class Log:
         return log
 
     def _set_source(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
+        """Set where samples come from; nothing is read yet."""
         self.source, self.coupling, self.notes = source, coupling, notes
         self._memory: list[list[Samples]] = []  # one list, once it has been read; copies of the log share it
         self._on_read: Callable[[float], None] | None = None
@@ -389,7 +394,7 @@ class Log:
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """What else is in the file of the log, for messages."""
+        """Names of further columns in the file of the log."""
         return tuple(getattr(self._whole_source, "unused", ()))
 
     @property
@@ -459,7 +464,7 @@ class Log:
             check()
 
     def places(self, rows: Sequence[int]) -> str:
-        """Where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
+        """Text on where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
         lines = getattr(self._whole_source, "lines", None)
         if not rows or lines is None:
             return f"row {', '.join(map(str, self.line_numbers(rows)[1]))}" if rows else ""
@@ -492,6 +497,7 @@ class Log:
 
     @cached_property
     def _all_samples(self) -> Samples:
+        """All samples in one piece, read once."""
         if isinstance(self.source, ArraySource):
             return self.source.samples
         pieces = list(self.chunks())
@@ -546,7 +552,7 @@ class Log:
         """
         import polars as pl
 
-        if has_polars_lost_its_threads():
+        if is_polars_without_threads():
             raise LogError(self.name, NEEDS_SPAWN)
         samples, columns = self._all_samples, {"t": self._all_samples.t}
         for channel in ("q", *CHANNELS):
@@ -589,6 +595,7 @@ class Log:
         return f"<Log '{self.name}': {length}; {found['joints']} joints: {found['channels']}>"
 
     def _repr_html_(self) -> str:
+        """Table of what the log holds, for notebooks."""
         try:
             found = {"log": self.name, **self._summary}
         except DynidError as error:
@@ -647,6 +654,7 @@ def report_reading(logs: Sequence[Log], on_progress: Progress | None, what: str)
 
 
 def _check_array(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:
+    """An array of finite shape as floats; LogError with its name where it has another shape or holds no numbers."""
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -664,4 +672,5 @@ def _check_array(name: str, key: str, value: Array, length: int | None, dimensio
 
 
 def _check_optional_array(name: str, key: str, value: Array | None, length: int) -> Array | None:
+    """A channel (N, n) as floats, checked; None where it is missing."""
     return None if value is None else _check_array(name, key, value, length, 2)

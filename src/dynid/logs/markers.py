@@ -41,7 +41,7 @@ class MarkerCarriers:
     @staticmethod
     def of(robot: Robot, links: tuple[int, ...]) -> MarkerCarriers:
         """Find which joints are below some marker."""
-        below = {k for link in links for k in links_down_to_base(robot, link)}
+        below = {k for link in links for k in chain_to_base(robot, link)}
         return MarkerCarriers(robot, links, np.array([k in below for k in robot.tree_joints]))
 
 
@@ -73,7 +73,7 @@ class MarkerRows:
         J = self.J.reshape(len(self.J), -1, self.J.shape[-1])
         return np.asarray((J.transpose(0, 2, 1) @ self.e.reshape(len(J), -1, 1))[..., 0])
 
-    def shared(self, unknown: NDArray[np.bool_], camera: bool) -> Array:
+    def shared_columns(self, unknown: NDArray[np.bool_], camera: bool) -> Array:
         """H (N, m * 3, s): by unknown offsets, then by a small turn and shift of the camera in frame 0."""
         N, m = self.seen.shape
         columns = np.zeros((N, m, 3, 3 * int(unknown.sum()) + 6 * camera))
@@ -88,7 +88,7 @@ class MarkerRows:
         return columns.reshape(N, 3 * m, -1)
 
 
-def links_down_to_base(robot: Robot, link: int) -> tuple[int, ...]:
+def chain_to_base(robot: Robot, link: int) -> tuple[int, ...]:
     """The link itself and all before it, without the base."""
     found = []
     while link >= 0:
@@ -102,7 +102,7 @@ def has_all_coordinates(x: Array) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(x).all(axis=-1))
 
 
-def joint_names_of(carried: MarkerCarriers, which: NDArray[np.bool_]) -> list[str]:
+def names_of_masked_joints(carried: MarkerCarriers, which: NDArray[np.bool_]) -> list[str]:
     """Joints by a mask (n,), for messages."""
     return [carried.robot.links[k].joint for k, yes in zip(carried.robot.tree_joints, which, strict=True) if yes]
 
@@ -131,7 +131,7 @@ def marker_rows(
     x = np.where(seen[..., None], x, p)
     J = np.zeros((N, m, 3, n))
     for j, k in enumerate(robot.tree_joints):
-        carriers = [i for i, link in enumerate(links) if k in links_down_to_base(robot, link)]
+        carriers = [i for i, link in enumerate(links) if k in chain_to_base(robot, link)]
         if not carriers:
             continue
         axis = poses.rotation[k] @ robot.links[k].axis
@@ -234,7 +234,7 @@ def _follow_forwards(carried: MarkerCarriers, x: Array, offsets: Array, start: A
     return q
 
 
-def adjust_shared(
+def adjust_shared_unknowns(
     carried: MarkerCarriers, q: Array, x: Array, held: NDArray[np.bool_], shared: SharedUnknowns,
     weights: Array | None = None,
 ) -> SharedUnknowns:  # fmt: skip
@@ -274,6 +274,7 @@ def adjust_shared(
 def _apply_shared_step(
     shared: SharedUnknowns, q: Array, offsets: Array, turn: Array, shift: Array, ds: Array
 ) -> tuple[Array, Array, Array, Array]:
+    """Offsets, joint positions and camera after a step ds of what all frames share."""
     offsets = offsets.copy()
     offsets[shared.unknown] += ds[: 3 * int(shared.unknown.sum())].reshape(-1, 3)
     if shared.camera:
@@ -297,7 +298,7 @@ class _ReducedNormalEquations:
         carried: MarkerCarriers, rows: MarkerRows, held: NDArray[np.bool_], shared: SharedUnknowns
     ) -> _ReducedNormalEquations:
         """Eliminate the joint positions of every frame."""
-        A, g, H = rows.information, rows.gradient, rows.shared(shared.unknown, shared.camera)
+        A, g, H = rows.information, rows.gradient, rows.shared_columns(shared.unknown, shared.camera)
         J = rows.J.reshape(len(H), -1, A.shape[1])
         e = rows.e.reshape(len(H), -1)
         free = carried.free[None, :] & ~held[:, None]
@@ -309,6 +310,7 @@ class _ReducedNormalEquations:
         return _ReducedNormalEquations(0.5 * (S + S.T), s, own, back)
 
     def _scaled_eigenmodes(self) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Eigenvalues and eigenvectors of S in units of its diagonal, and which of them the frames determine."""
         scale = 1.0 / np.sqrt(np.maximum(np.diag(self.S), 1e-300))
         values, vectors = np.linalg.eigh(self.S * np.outer(scale, scale))
         return values, vectors * scale[:, None], values > UNSEEN * values.max(initial=0.0)
@@ -338,7 +340,7 @@ class _ReducedNormalEquations:
             raise DynidError(
                 "marker_zero_undetermined", "markers leave the zero of joint {joints} open:",
                 "show more of them in the known posture, or give their offsets or the camera's pose",
-                joints=joint_names_of(carried, moved),
+                joints=names_of_masked_joints(carried, moved),
             )  # fmt: skip
 
 
@@ -361,7 +363,7 @@ def refuse_hidden_joints(carried: MarkerCarriers, hidden: NDArray[np.bool_]) -> 
         raise DynidError(
             "markers_insufficient", "the markers never tell joints {joints} apart",
             "put markers on more links, or three that do not lie on a line on the last one",
-            joints=joint_names_of(carried, never),
+            joints=names_of_masked_joints(carried, never),
         )  # fmt: skip
 
 
@@ -375,19 +377,19 @@ def marker_warnings(
     if not carried.free.all():
         notes.append(Message(
             "joint_without_marker", "no marker shows joint {joints}: it is taken to stay at its start",
-            joints=joint_names_of(carried, ~carried.free),
+            joints=names_of_masked_joints(carried, ~carried.free),
         ))  # fmt: skip
     if hidden.any():
         count = int(hidden.any(axis=1).sum())
         notes.append(Message(
             "frames_with_few_markers", "{hidden} of {frames} frames show too few markers for joint {joints}: NaN "
-            "there", hidden=count, frames=len(q), joints=joint_names_of(carried, blank),
+            "there", hidden=count, frames=len(q), joints=names_of_masked_joints(carried, blank),
         ))  # fmt: skip
     turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
     jumps = (np.abs(np.diff(q, axis=0)) > NEAR) & turns & ~hidden[1:] & ~hidden[:-1]
     if jumps.any():
         frame = int(np.flatnonzero(jumps.any(axis=1))[0]) + 1
-        joints = joint_names_of(carried, np.asarray(jumps.any(axis=0)))
+        joints = names_of_masked_joints(carried, np.asarray(jumps.any(axis=0)))
         notes.append(Message(
             "joint_jumps", "joint {joints} jumps at frame {frame}: swapped markers, or a long gap", joints=joints,
             frame=frame,
@@ -491,7 +493,7 @@ def angles_from_markers(
         some = _frames_to_adjust(held, seen)
         start_q = np.where(held[some, None], posture, q[some])
         chosen = None if weights is None else weights[some]
-        shared = adjust_shared(carried, start_q, x[some], held[some], shared, chosen)
+        shared = adjust_shared_unknowns(carried, start_q, x[some], held[some], shared, chosen)
     fit = _fit_every_frame(carried, times, x, q, shared, weights, scale)
     return replace(fit, warnings=(*seen_by_cameras, *fit.warnings))
 
@@ -523,6 +525,7 @@ def _marker_weights(covariance: ArrayLike | None, seen: NDArray[np.bool_]) -> tu
 def _check_arguments(
     robot: Robot, t: ArrayLike, markers: ArrayLike, links: Sequence[str], start: ArrayLike, offsets: ArrayLike | None
 ) -> tuple[Array, NDArray[np.bool_], Array, Array, Array]:
+    """Check arguments of `angles_from_markers` and return them as arrays."""
     if robot.floating or robot.couplings or robot.closures:
         raise DynidError(
             "needs_open_fixed_robot", "'{robot}' floats or has loops; markers are fitted to open trees on a fixed base",
@@ -558,6 +561,7 @@ def _check_arguments(
 
 
 def _to_array(name: str, values: ArrayLike) -> Array:
+    """Numbers as an array of floats; DynidError with their name where they are none."""
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -624,7 +628,8 @@ def _offsets_of_late_markers(carried: MarkerCarriers, q: Array, x: Array, guess:
     if blind.any():
         raise DynidError(
             "marker_zero_undetermined", "no marker beyond joint {joints} is visible in the known posture, so its "
-            "zero stays open", "choose other frames in `at`, or give offsets", joints=joint_names_of(carried, blind),
+            "zero stays open", "choose other frames in `at`, or give offsets",
+            joints=names_of_masked_joints(carried, blind),
         )  # fmt: skip
     total, count = np.zeros_like(guess), np.zeros(len(guess))
     for part in frame_slices(len(x)):
@@ -647,7 +652,7 @@ def _frames_to_adjust(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArr
 def _fit_every_frame(
     carried: MarkerCarriers, t: Array, x: Array, q: Array, shared: SharedUnknowns, weights: Array | None, scale: float
 ) -> MarkerFit:
-    """Every frame by itself with what is shared held, and the deviations of both; scale: variance if none is found."""
+    """Fit every frame by itself with the shared unknowns held, and find the deviations of both."""
     q, sigma = q.copy(), np.empty_like(q)
     squares, counts, weighted = np.zeros(x.shape[1]), np.zeros(x.shape[1]), 0.0
     hidden = np.zeros(q.shape, dtype=np.bool_)
@@ -686,7 +691,9 @@ def _joint_deviations(
     inverse = np.linalg.inv(make_invertible(A) + np.where(carried.free, 0.0, 1.0) * np.eye(len(carried.free)))
     variance = np.einsum("nii->ni", inverse)
     if shared.covariance.size:
-        B = rows.J.reshape(len(A), -1, A.shape[1]).transpose(0, 2, 1) @ rows.shared(shared.unknown, shared.camera)
+        B = rows.J.reshape(len(A), -1, A.shape[1]).transpose(0, 2, 1) @ rows.shared_columns(
+            shared.unknown, shared.camera
+        )
         back = inverse @ B
         variance = variance + np.einsum("njs,st,njt->nj", back, shared.covariance, back, optimize=True)
     return np.sqrt(variance), hidden

@@ -60,7 +60,7 @@ Rows = NDArray[np.int64]
 def drop_stray_times(
     chunks: Iterator[Samples], step: float, found: Findings, watch: ChannelWatch | None = None
 ) -> Iterator[Samples]:
-    """Yield the rows that are finite, no rubbish, and whose times belong to the recording; the others are counted."""
+    """Yield the rows that are finite and not corrupt and whose times belong to the recording; others are counted."""
     strays = StrayTimes(step)
     held: list[Samples] = []
     places: list[Rows] = []  # in the file, of the rows that are held
@@ -70,13 +70,13 @@ def drop_stray_times(
         nonlocal held, places
         samples, rows = concatenate_samples(held), np.concatenate(places)
         good = strays.find_belonging(samples.t, final=final)
-        found.strays.add(rows[: len(good)][~good])
+        found.strays.add_rows(rows[: len(good)][~good])
         rest = slice(len(good), None)
-        held, places = ([], []) if len(good) == len(rows) else ([samples.take(rest)], [rows[rest]])
-        return samples.take(slice(0, len(good)) if good.all() else np.flatnonzero(good))
+        held, places = ([], []) if len(good) == len(rows) else ([samples.select_rows(rest)], [rows[rest]])
+        return samples.select_rows(slice(0, len(good)) if good.all() else np.flatnonzero(good))
 
     finite = _drop_missing(chunks, found, watch)
-    for samples, rows in finite if watch is None else _drop_rubbish(finite, found, watch):
+    for samples, rows in finite if watch is None else _drop_corrupt_rows(finite, found, watch):
         held.append(samples)
         places.append(rows)
         if sum(map(len, places)) > LATE + FEW:
@@ -94,19 +94,19 @@ def _drop_missing(
         samples = samples if watch is None else ignore_unused_torques(samples, watch.joints)
         good, huge = finite_rows(samples), np.isfinite(samples.t) & ~are_usable_times(samples.t)
         missing = np.flatnonzero(~good & ~huge & found.is_in_interval(samples.t))
-        found.strays.add(row + np.flatnonzero(huge))
-        found.missing.add(row + missing)
+        found.strays.add_rows(row + np.flatnonzero(huge))
+        found.missing.add_rows(row + missing)
         if watch is not None and len(missing):
-            watch.add_missing(samples.take(missing))
-        yield samples if good.all() else samples.take(np.flatnonzero(good)), row + np.flatnonzero(good)
+            watch.count_missing_values(samples.select_rows(missing))
+        yield samples if good.all() else samples.select_rows(np.flatnonzero(good)), row + np.flatnonzero(good)
         row += len(samples)
         found.samples += found.count_in_interval(samples.t)
 
 
-def _drop_rubbish(
+def _drop_corrupt_rows(
     pieces: Iterator[tuple[Samples, Rows]], found: Findings, watch: ChannelWatch
 ) -> Iterator[tuple[Samples, Rows]]:
-    """Yield rows without rubbish; the last ones of a piece wait where only the next ones tell."""
+    """Yield rows without corrupt values; the last rows of a piece wait for the next ones."""
     rest: tuple[Samples, Rows] | None = None
 
     def judge_rows(samples: Samples, rows: Rows) -> tuple[Samples, Rows]:
@@ -114,27 +114,27 @@ def _drop_rubbish(
         inside = found.is_in_interval(samples.t)
         good = watch.usable_rows(samples, rows, inside)
         if not good.all():
-            samples, rows, inside = samples.take(np.flatnonzero(good)), rows[good], inside[good]
+            samples, rows, inside = samples.select_rows(np.flatnonzero(good)), rows[good], inside[good]
         if inside.all():
-            watch.add(samples, rows)
+            watch.add_usable_rows(samples, rows)
         else:
-            watch.add(samples.take(np.flatnonzero(inside)), rows[inside])
+            watch.add_usable_rows(samples.select_rows(np.flatnonzero(inside)), rows[inside])
         moving = ~watch.are_frozen(samples.t) if len(watch.frozen_times) else inside[:0]
-        return (samples.take(np.flatnonzero(moving)), rows[moving]) if len(moving) else (samples, rows)
+        return (samples.select_rows(np.flatnonzero(moving)), rows[moving]) if len(moving) else (samples, rows)
 
     for samples, rows in pieces:
         if rest is not None:
             samples, rows = concatenate_samples([rest[0], samples]), np.concatenate([rest[1], rows])
-        ready = watch.stray.complete_rows(samples)
-        rest = None if ready == len(rows) else (samples.take(slice(ready, None)), rows[ready:])
-        yield judge_rows(samples.take(slice(0, ready)), rows[:ready])
+        ready = watch.stray.decidable_row_count(samples)
+        rest = None if ready == len(rows) else (samples.select_rows(slice(ready, None)), rows[ready:])
+        yield judge_rows(samples.select_rows(slice(0, ready)), rows[:ready])
     if rest is not None:
         yield judge_rows(*rest)
-    watch.finish()
+    watch.close_log()
 
 
 def ignore_unused_torques(samples: Samples, joints: Sequence[int]) -> Samples:
-    """The same with zeros in place of torques of other joints that are missing: they are not needed."""
+    """The samples with zeros in place of missing torques of joints that are not used."""
     if samples.tau is None or len(joints) == samples.tau.shape[1]:
         return samples
     unused = np.ones(samples.tau.shape[1], dtype=np.bool_)
@@ -148,7 +148,7 @@ def _drop_saturated(samples: Samples, saturation: Array, found: Findings) -> Sam
         return samples
     good = np.asarray((np.abs(samples.tau) < saturation).all(axis=1))
     found.saturated += found.count_in_interval(samples.t[~good])
-    return samples if good.all() else samples.take(np.flatnonzero(good))
+    return samples if good.all() else samples.select_rows(np.flatnonzero(good))
 
 
 def split_at_restarts(samples: Samples, newest: float, step: float) -> Iterator[tuple[bool, Samples]]:
@@ -160,7 +160,7 @@ def split_at_restarts(samples: Samples, newest: float, step: float) -> Iterator[
         yield False, samples
         return
     for start, stop in itertools.pairwise(sorted({0, *places, len(samples)})):
-        yield start in places, samples.take(slice(start, stop))
+        yield start in places, samples.select_rows(slice(start, stop))
 
 
 class _TimeOrderQueue:
@@ -171,6 +171,7 @@ class _TimeOrderQueue:
         self._reset()
 
     def _reset(self) -> None:
+        """Begin anew, with no rows waiting."""
         self.held: Samples | None = None
         self.newest = self.given = -np.inf  # time of the last row that came, and that was handed out
         self.position: Array | None = None
@@ -181,15 +182,17 @@ class _TimeOrderQueue:
         self.newest = float(part.t[-1])
         rows = part if self.held is None else concatenate_samples([self.held, part])
         if np.any(np.diff(rows.t) < 0.0):
-            rows = rows.take(np.argsort(rows.t, kind="stable"))
+            rows = rows.select_rows(np.argsort(rows.t, kind="stable"))
         late = int(np.searchsorted(rows.t, self.given, side="right"))
         self.found.late += self.found.count_in_interval(rows.t[:late])
         stop = max(late, int(np.searchsorted(rows.t, rows.t[-LATE]))) if len(rows) > LATE else late
-        self.held = rows.take(slice(stop, None))
+        self.held = rows.select_rows(slice(stop, None))
         if len(self.held) > MOST:
             self.found.repeated_times += self.found.count_in_interval(self.held.t[1:])
-            self.held = self.held.take(slice(-1, None))
-        return self._release_rows(rows.take(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf)
+            self.held = self.held.select_rows(slice(-1, None))
+        return self._release_rows(
+            rows.select_rows(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf
+        )
 
     def flush(self) -> Samples:
         """Return what was held and begin anew."""
@@ -224,7 +227,7 @@ def space_equal_times(rows: Samples, following: float, step: float, found: Findi
         return rows
     again = np.append(False, same & (rows.q[1:] == rows.q[:-1]).all(axis=1))
     found.repeated_times += found.count_in_interval(rows.t[again])
-    rows = rows.take(np.flatnonzero(~again))
+    rows = rows.select_rows(np.flatnonzero(~again))
     stamps, starts, counts = np.unique(rows.t, return_index=True, return_counts=True)
     found.spread_times += found.count_in_interval(rows.t) - found.count_in_interval(stamps)
     apart = np.minimum(np.diff(stamps, append=following) / counts, step)

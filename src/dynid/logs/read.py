@@ -71,6 +71,7 @@ def format_hint_from_content(path: Path) -> str:
 
 
 def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
+    """Functions that open log files, by suffix."""
     from dynid.logs.readers.hdf5 import open_hdf5, open_mat
     from dynid.logs.readers.npz import open_npy, open_npz
     from dynid.logs.readers.parquet import open_parquet
@@ -120,7 +121,7 @@ def open_table(path: Path, topic: TopicLike | None = None, layout: Layout | None
             raise LogError(
                 name, "header_not_applicable", "{header} is for tables; a bag names its fields", header=Option("header")
             )
-        return tuple(map(layout.rows_of, open_bag(path, topic)))
+        return tuple(map(layout.with_row_range, open_bag(path, topic)))
     if topic is not None:
         raise LogError(
             name, "topic_not_applicable", "{topic} is for bags only", "pick columns with {columns}",
@@ -135,7 +136,7 @@ def open_table(path: Path, topic: TopicLike | None = None, layout: Layout | None
             name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
             suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
         )  # fmt: skip
-    return (layout.rows_of(layout.named(openers[suffix](path))),)
+    return (layout.with_row_range(layout.with_user_names(openers[suffix](path))),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +147,12 @@ class Layout:
     numbers: frozenset[int] = frozenset()
     part: RowRange | None = None
 
-    def named(self, table: Table) -> Table:
-        """The table under the user's names."""
+    def with_user_names(self, table: Table) -> Table:
+        """The table under the column names that the user gives."""
         return RenamedTable(table, self.names) if self.names else table
 
-    def rows_of(self, table: Table) -> Table:
-        """The rows that count."""
+    def with_row_range(self, table: Table) -> Table:
+        """The table with the rows that count alone."""
         return TableRows(table, self.part) if self.part else table
 
 
@@ -165,7 +166,7 @@ def list_logs(logs: Any) -> list[Any]:
     return [logs] if is_one else list(logs)
 
 
-def read_rows(log: str, rows: object) -> RowRange | None:
+def check_row_range(log: str, rows: object) -> RowRange | None:
     """Check a range of rows (first, last), counted from 1 and both included; None stands for an open end."""
     if rows is None:
         return None
@@ -221,6 +222,7 @@ class Transmission:
 
 
 def _check_transmission_array(log: str, key: str, value: object, shapes: tuple[tuple[int, ...], ...]) -> Array:
+    """Finite gear or gain as an array of one of the shapes; LogError where it is none."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -308,7 +310,7 @@ def _read_orders(
             )  # fmt: skip
         if channel not in plan.channels:
             if isinstance(given, Mapping):
-                raise _missing_channel(log, option, channel, channel)
+                raise _missing_channel_error(log, option, channel, channel)
             continue
         for other in (c for c in ("v", "a") if channel == "q" and c in plan.channels):
             if (by_column[other] != by_column["q"]).any():
@@ -341,7 +343,7 @@ def _read_signs(log: str, plan: ColumnPlan, robot: Robot, given: object) -> dict
                 log, "sign_twice", "{option} names '{entry}' twice", "name it once", option=option, entry=entry
             )
         if channel not in plan.channels:
-            raise _missing_channel(log, option, entry, channel)
+            raise _missing_channel_error(log, option, entry, channel)
         seen.add(entry)
         signs[channel][j] = -1.0
     return signs
@@ -391,7 +393,8 @@ def _check_joint(log: str, option: Wording, name: object, robot: Robot) -> int:
     )  # fmt: skip
 
 
-def _missing_channel(log: str, option: Wording, entry: str, channel: str) -> LogError:
+def _missing_channel_error(log: str, option: Wording, entry: str, channel: str) -> LogError:
+    """Error on an option that names a channel which was not recorded."""
     what = {"v": "velocities", "a": "accelerations", "tau": "torques"}[channel]
     return LogError(
         log, "channel_not_recorded", "{option} names '{entry}', but there are no {what} in it", "leave it out",
@@ -469,7 +472,7 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """Name of the file."""
         return self.table.name
 
     @property
@@ -486,7 +489,7 @@ class FileSource:
 
     @property
     def part(self) -> RowRange:
-        """The rows of the file that count."""
+        """Range of the file's rows that count."""
         return getattr(self.table, "part", ALL_ROWS)
 
     @property
@@ -516,12 +519,12 @@ class FileSource:
 
     @property
     def lines(self) -> Callable[[Sequence[int]], str] | None:
-        """What says where rows are in a file of text."""
+        """Function that says in which lines rows are, for a text file; None for other formats."""
         return getattr(self.table, "lines", None)
 
     @property
     def line_numbers(self) -> Callable[[Sequence[int]], list[int]] | None:
-        """The same as numbers."""
+        """Function that returns the line numbers of rows, for a text file; None for other formats."""
         return getattr(self.table, "line_numbers", None)
 
     def chunks(self, rows: int) -> Iterator[Samples]:
@@ -538,6 +541,7 @@ class FileSource:
         self.check_unchanged()
 
     def _read_channel(self, batch: Batch, name: str) -> Array | None:
+        """A channel of a batch in SI units, wiring not yet corrected; None where it is not in the file."""
         places = self.plan.channels.get(name)
         if places is None:
             return None
@@ -546,7 +550,7 @@ class FileSource:
             order = self.wiring.order(name)
             places = tuple(places[k] for k in order)
             factors = factors if factors is None or name in self.scale.by_joint else factors[order]
-        block = _columns_at(batch, places)
+        block = _columns_of_batch(batch, places)
         if factors is not None:
             block *= factors
         block[np.abs(block) > LARGEST] = np.nan
@@ -562,7 +566,7 @@ class FileSource:
 
 def sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
     """Stamps of the samples; where seconds and nanoseconds are two columns, whole ns."""
-    t = _column_at(batch, plan.t)
+    t = _column_of_batch(batch, plan.t)
     if plan.nanoseconds is None:
         return t
     seconds, fine = np.asarray(t, dtype=np.float64), np.asarray(batch[plan.nanoseconds], dtype=np.float64)
@@ -572,12 +576,13 @@ def sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
     return np.asarray(seconds.astype(np.int64) * 10**9 + fine.astype(np.int64))
 
 
-def _column_at(batch: Batch, place: ColumnPlace) -> Numbers:
+def _column_of_batch(batch: Batch, place: ColumnPlace) -> Numbers:
+    """The numbers of one place in a batch."""
     values = batch[place.field]
     return values if place.column is None else values[:, place.column]
 
 
-def _columns_at(batch: Batch, places: tuple[ColumnPlace, ...]) -> Array:
+def _columns_of_batch(batch: Batch, places: tuple[ColumnPlace, ...]) -> Array:
     """Return the columns side by side as a fresh (rows, n) array; infinite values are NaN."""
     whole = batch[places[0].field]
     if whole.ndim == 2 and places == tuple(ColumnPlace(places[0].field, k) for k in range(whole.shape[1])):
@@ -585,11 +590,12 @@ def _columns_at(batch: Batch, places: tuple[ColumnPlace, ...]) -> Array:
     else:
         block = np.empty((len(whole), len(places)))
         for k, place in enumerate(places):
-            block[:, k] = _column_at(batch, place)
+            block[:, k] = _column_of_batch(batch, place)
     return _finite_or_nan(block)
 
 
 def _finite_or_nan(values: Array) -> Array:
+    """Values with NaN in place of infinite ones."""
     with np.errstate(all="ignore"):
         suspicious = not np.isfinite(values.sum())
     if suspicious:
@@ -621,7 +627,9 @@ def find_time_unit(
 
     The first rows decide, not the first alone, which may be unset or wrong. Raises where there is not one sample.
     """
-    batch = next((batch for batch in table.batches(plan.wanted_fields, PROBE) if len(_column_at(batch, plan.t))), None)
+    batch = next(
+        (batch for batch in table.batches(plan.wanted_fields, PROBE) if len(_column_of_batch(batch, plan.t))), None
+    )
     if batch is None:
         raise LogError(table.name, "no_samples", "there are no samples in it")
     first = _first_valid_stamp(sample_stamps(batch, plan))
@@ -779,7 +787,7 @@ def _read_locks(
     wanted = tuple(Wanted(name, name in plan.turned) for name in fields)
     for batch in table.batches(wanted, CHUNK):
         for joint, place in places.items():
-            values = np.asarray(_column_at(batch, place), dtype=np.float64)
+            values = np.asarray(_column_of_batch(batch, place), dtype=np.float64)
             values = values[np.abs(values) < LARGEST]
             low, high = ranges[joint]
             ranges[joint] = [min(low, values.min(initial=np.inf)), max(high, values.max(initial=-np.inf))]
@@ -863,7 +871,7 @@ def _open_parts(
         own = (header if all(bags) else None) if of_bag else next(headers)
         layout = Layout(
             () if own is None else parse_header(name, own, robot), frozenset(mapped_numbers(columns)),
-            read_rows(name, rows if part.rows is None else part.rows),
+            check_row_range(name, rows if part.rows is None else part.rows),
         )  # fmt: skip
         topics = topic if of_bag or not any(bags) else None
         tables = _open_frame(part.source, topics, layout) if file is None else open_table(file, topics, layout)
@@ -877,7 +885,7 @@ def _open_frame(source: object, topic: TopicLike | None, layout: Layout) -> tupl
 
     if topic is not None:
         raise LogError(IN_MEMORY, "topic_not_applicable", "{topic} is for bags only", topic=Option("topic"))
-    return (layout.rows_of(layout.named(open_frame(IN_MEMORY, source))),)
+    return (layout.with_row_range(layout.with_user_names(open_frame(IN_MEMORY, source))),)
 
 
 def _si_factors(

@@ -55,7 +55,7 @@ class Splitting:
     nearest: bool = False
 
 
-def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Window]:
+def windows_of_log(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Window]:
     """Yield the windows of a log in order; what was found on the way is counted in `found`.
 
     The windows do not depend on the chunks in which the log is read.
@@ -65,12 +65,12 @@ def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     watch = None
     if seen.scales:
         watch = ChannelWatch(seen.names, seen.rate, seen.scales, seen.turning, seen.joints, seen.frozen_times)
-    for segment, pieces in enumerate(_segments(log, seen, cut, found, watch)):
+    for segment, pieces in enumerate(_pieces_by_segment(log, seen, cut, found, watch)):
         yield from _cut_segment_into_windows(segment, pieces, cut, found)
     found.notes.extend(log.left_out)
-    name_lines(log, [found.strays, found.missing, *(watch.row_lists if watch is not None else ())])
+    add_line_numbers(log, [found.strays, found.missing, *(watch.rows_named_in_messages if watch is not None else ())])
     if watch is not None:
-        watch.report(found)
+        watch.add_findings(found)
 
 
 def _cut_segment_into_windows(
@@ -89,9 +89,9 @@ def _cut_segment_into_windows(
         samples = concatenate_samples(held)
         while length > enough:  # one more: the last window has something to give
             start, stop = first, done + size
-            part = samples.take(slice(start - first, stop + cut.context - first))
+            part = samples.select_rows(slice(start - first, stop + cut.context - first))
             yield Window(segment, start, slice(done - start, stop - start), start == 0, False, part)
-            samples = samples.take(slice(max(first, stop - cut.context) - first, None))
+            samples = samples.select_rows(slice(max(first, stop - cut.context) - first, None))
             first, done = max(first, stop - cut.context), stop
             enough = done + size + cut.context
         held = [_copy_samples(samples)]
@@ -108,8 +108,8 @@ def _copy_samples(samples: Samples) -> Samples:
     return map_samples(samples, samples.t.copy(), np.copy)
 
 
-def name_lines(log: Log, lists: Sequence[RowsLeftOut]) -> None:
-    """Say of rows in which lines of the file they are, in one look at it."""
+def add_line_numbers(log: Log, lists: Sequence[RowsLeftOut]) -> None:
+    """Add to lists of rows in which lines of the file they are, in one look at it."""
     rows = sorted({row for some in lists for row in some.first})
     word, numbers = log.line_numbers(rows)
     lines = dict(zip(rows, numbers, strict=True))
@@ -118,10 +118,10 @@ def name_lines(log: Log, lists: Sequence[RowsLeftOut]) -> None:
         some.text = f"{word} {', '.join(map(str, some.lines))}" if some.lines else ""
 
 
-def _segments(
+def _pieces_by_segment(
     log: Log, seen: Survey, cut: Splitting, found: Findings, watch: ChannelWatch | None
 ) -> Iterator[Iterator[Samples]]:
-    """Group the pieces of a log by segment; each group must be used up before the next is asked for."""
+    """Group the regular pieces of a log by segment; each group must be used up before the next is asked for."""
     stream = _regular_pieces(log, seen, cut, found, watch)
     ahead = [piece for _, piece in itertools.islice(stream, 1)]  # the first piece of the next segment, if any
 
@@ -151,7 +151,7 @@ def _regular_pieces(
         if restart:
             turns = Unwrapper(seen.turning, seen.rate)
         inside = (recorded.t >= begin) & (recorded.t < end)
-        marking.add(recorded if inside.all() else recorded.take(np.flatnonzero(inside)))
+        marking.add_samples(recorded if inside.all() else recorded.select_rows(np.flatnonzero(inside)))
         samples = replace(recorded, q=turns.unwrap(recorded.q, found, recorded.t))
         steps = np.diff(samples.t, prepend=newest)
         if line is None or restart:
@@ -167,7 +167,7 @@ def _regular_pieces(
             begins = start in breaks
             if line is None or begins:
                 line = _GridResampler(step, cut, found)
-            piece = line.resample_up_to(samples.take(slice(start, stop)))
+            piece = line.resample_up_to(samples.select_rows(slice(start, stop)))
             if len(piece):
                 yield begins, piece
         newest = float(samples.t[-1])
@@ -185,11 +185,11 @@ class _GridResampler:
 
     def resample_up_to(self, part: Samples) -> Samples:
         """Samples of the segment up to the last one given."""
-        before, self.last = self.last, _copy_samples(part.take(slice(-1, None)))
+        before, self.last = self.last, _copy_samples(part.select_rows(slice(-1, None)))
         if not self.cut.regular:
             return part
         if before is None:  # the first sample is where it is
-            before = part.take(slice(0, 1))
+            before = part.select_rows(slice(0, 1))
             steps = np.append(self.step, np.diff(part.t))
         else:
             steps = np.diff(part.t, prepend=before.t[0])
@@ -200,12 +200,15 @@ class _GridResampler:
         if self.origin is not None:
             return self._interpolate(self.origin, concatenate_samples([before, part]))
         place = int(np.argmax(off > REGULAR * self.step))
-        as_recorded = part.take(slice(0, place))
+        as_recorded = part.select_rows(slice(0, place))
         if place:
-            before = part.take(slice(place - 1, place))
+            before = part.select_rows(slice(place - 1, place))
         self.origin, self.count = float(before.t[0]), 1
         return concatenate_samples(
-            [as_recorded, self._interpolate(self.origin, concatenate_samples([before, part.take(slice(place, None))]))]
+            [
+                as_recorded,
+                self._interpolate(self.origin, concatenate_samples([before, part.select_rows(slice(place, None))])),
+            ]
         )
 
     def _interpolate(self, origin: float, known: Samples) -> Samples:

@@ -92,13 +92,15 @@ def _plate_readings(robot: Robot, motion: Motion) -> Array:
 
 
 def _nominal_friction(robot: Robot, motion: Motion) -> Array:
+    """Friction torques (N, n) along a motion by the robot's nominal values."""
     values = np.array([[dict(robot.links[k].friction).get(name, 0.0) for k in robot.active_links] for name in PLAIN])
     shapes = FrictionShapes(PLAIN, np.ones(robot.n))
     stops = np.zeros((len(motion), 0, robot.n))
-    return np.asarray((shapes.values(motion.t, motion.q, motion.v, stops, None) * values).sum(axis=1))
+    return np.asarray((shapes.column_values(motion.t, motion.q, motion.v, stops, None) * values).sum(axis=1))
 
 
 def _check_noise(name: str, noise: float | Sequence[float] | None, channels: int) -> Array:
+    """Standard deviations (channels,) from one number or one per channel; DynidError where they are none."""
     try:
         sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (channels,))
     except (TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.findings import ChannelScale, ChannelWatch, Findings, StrayValues, least_velocity
+from dynid.logs.findings import ChannelScale, ChannelWatch, Findings, StrayValues, velocity_of_certain_motion
 from dynid.logs.log import Log, Samples, Wiring
 from dynid.logs.ordering import (
     Unwrapper,
@@ -47,7 +47,7 @@ TURNS = 4.0 * np.pi
 """Room (rad) from which on a joint may be one that turns and turns."""
 
 
-def check_steps(log: Log, samples: Samples) -> None:
+def check_time_steps(log: Log, samples: Samples) -> None:
     """Raise for time steps of a second or more in a motion: most often the time is in ms, us or ns."""
     step = float(np.median(np.diff(samples.t)))
     if step < SLOWEST_STEP or not _follows_time(samples):
@@ -69,7 +69,7 @@ def _follows_time(samples: Samples) -> bool:
     return bool(np.median((np.diff(samples.q, axis=0) ** 2).mean(axis=0)[moving] / spread[moving]) < 1.0)
 
 
-def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[Message, ...]:
+def check_angle_units(log: Log, robot: Robot, samples: Samples) -> tuple[Message, ...]:
     """Raise for degrees given as radians; return notes on velocities that do not follow the positions.
 
     Degrees show where positions leave the limits by far and would fit as degrees, in most of the joints that have
@@ -256,12 +256,12 @@ def survey(
     turning = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
     first, complete = _first_rows(log, robot, measured, used)
     scales = _channel_scales(first, complete, used)
-    bad = {row for _, _, rows in StrayValues(scales, turning).find(first) for row in rows.tolist()}
+    bad = {row for _, _, rows in StrayValues(scales, turning).find_corrupt_rows(first) for row in rows.tolist()}
     if bad and len(bad) < len(first):
-        first = first.take(np.setdiff1d(np.arange(len(first)), list(bad)))
+        first = first.select_rows(np.setdiff1d(np.arange(len(first)), list(bad)))
     samples = _longest_ordered_run(log, first)
-    check_steps(log, samples)
-    notes = check_angles(log, robot, samples)
+    check_time_steps(log, samples)
+    notes = check_angle_units(log, robot, samples)
     saturation = np.full(robot.n, np.inf)
     if "reaction" in measured:
         assert samples.reaction is not None
@@ -272,21 +272,21 @@ def survey(
         levels = [_saturation_level(column, samples.q) for column in np.ascontiguousarray(samples.tau.T)]
         saturation = np.where(scales["tau"].is_coarse, np.inf, levels) if scales else np.array(levels)
     if scales:
-        _find_limits(samples, saturation, scales)
+        _find_clipping_levels(samples, saturation, scales)
     rate = _sampling_rate(samples.t)
     frozen_times = np.zeros((0, 2))
     if scales:
         watch = ChannelWatch(robot.joint_names, rate, scales, turning, used)
-        watch.add(samples, np.arange(len(samples)))
-        watch.finish()
+        watch.add_usable_rows(samples, np.arange(len(samples)))
+        watch.close_log()
         watch.frozen_times = frozen_times = watch.find_frozen_times()
-        samples = samples.take(np.flatnonzero(~watch.are_frozen(samples.t))) if len(frozen_times) else samples
+        samples = samples.select_rows(np.flatnonzero(~watch.are_frozen(samples.t))) if len(frozen_times) else samples
     samples = replace(samples, q=Unwrapper(turning, rate).unwrap(samples.q))
     return Survey(rate, samples, saturation, turning, notes, complete, robot.joint_names, scales, used, frozen_times)
 
 
 def _channel_scales(first: Samples, complete: bool, used: tuple[int, ...]) -> dict[str, ChannelScale]:
-    """What is usual in the channels of the first rows, if these are enough to tell; later ones may go further."""
+    """Usual values of the channels in the first rows, if these are enough; later ones may go further."""
     if len(first) < FEWEST:
         return {}
     channels = {name: getattr(first, name) for name in ("q", "v", "a", "tau", "reaction")}
@@ -333,7 +333,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[i
         good = finite_rows(samples)
         rows += len(samples)
         if good.any():
-            pieces.append(samples if good.all() else samples.take(np.flatnonzero(good)))
+            pieces.append(samples if good.all() else samples.select_rows(np.flatnonzero(good)))
         elif len(samples):
             empty = samples
         count += int(good.sum())
@@ -359,7 +359,7 @@ def _any_joint_moves(pieces: list[Samples]) -> bool:
 
 
 def _raise_no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError:
-    """Name the columns that have no value at all."""
+    """Error that names the columns without any value."""
     column, facts = "the column that is empty", dict[str, Any]()
     if not np.isfinite(samples.t).any():
         column, facts = "the column of time, which is empty", {"channel": "t"}
@@ -379,11 +379,11 @@ def _raise_no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError
 def _longest_ordered_run(log: Log, samples: Samples) -> Samples:
     """Rows with increasing time: the longest run between two restarts of the clock."""
     usual = usual_step(samples.t)
-    samples = samples.take(np.flatnonzero(StrayTimes(usual).find_belonging(samples.t, final=True)))
+    samples = samples.select_rows(np.flatnonzero(StrayTimes(usual).find_belonging(samples.t, final=True)))
     parts = [part for _, part in split_at_restarts(samples, -np.inf, usual)]
     longest = max(parts, key=len)
     if np.any(np.diff(longest.t) <= 0.0):
-        longest = longest.take(np.argsort(longest.t, kind="stable"))
+        longest = longest.select_rows(np.argsort(longest.t, kind="stable"))
     if longest.t[0] == longest.t[-1]:
         if len(samples) == 1:
             raise LogError(log.name, "too_few_samples", "only one row of it has no missing value")
@@ -412,6 +412,7 @@ def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
 
 
 def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:
+    """Raise where all torques are zero, or those of a joint in use."""
     if not np.any(tau):
         raise LogError(
             log.name, "torques_all_zero", "all torques are zero", "name the columns of the torques with {columns}",
@@ -456,8 +457,8 @@ def _plateau_level(x: Array) -> float:
     return np.inf if level == 0.0 or not len(around) or runs[longest] < max(5.0, 10.0 * around.mean()) else level
 
 
-def _find_limits(samples: Samples, saturation: Array, scales: Mapping[str, ChannelScale]) -> None:
-    """Write down where torques, velocities and positions are cut off, on one side or both."""
+def _find_clipping_levels(samples: Samples, saturation: Array, scales: Mapping[str, ChannelScale]) -> None:
+    """Find the levels at which torques, velocities and positions are clipped, on one side or both."""
     step = scales["q"].step
     columns = {
         name: np.ascontiguousarray(x.T) for name in ("q", "v", "tau") if (x := getattr(samples, name)) is not None
@@ -468,17 +469,17 @@ def _find_limits(samples: Samples, saturation: Array, scales: Mapping[str, Chann
         if np.isfinite(saturation[j]):
             scales["tau"].limits[j, side] = sign * saturation[j]
         elif samples.tau is not None and np.isfinite(scales["tau"].step[j]) and not scales["tau"].is_coarse[j]:
-            level, height = _extreme(columns["tau"][j], extremes["tau"][j], side)
+            level, height = _extreme_value_and_range(columns["tau"][j], extremes["tau"][j], side)
             if level != 0.0 and height is not None and np.isfinite(_saturation_level(height, q[:, None])):
                 scales["tau"].limits[j, side] = level
         if samples.v is not None and not scales["v"].is_coarse[j]:
-            level, height = _extreme(columns["v"][j], extremes["v"][j], side)
+            level, height = _extreme_value_and_range(columns["v"][j], extremes["v"][j], side)
             if height is not None and np.isfinite(_plateau_level(height)):
                 cut = np.flatnonzero(samples.v[1:, j] == level)
                 slope = (q[cut + 1] - q[cut]) / (samples.t[cut + 1] - samples.t[cut])
                 if slope.mean() * sign > 1.03 * abs(level):
                     scales["v"].limits[j, side] = level
-        level, height = _extreme(q, extremes["q"][j], side)
+        level, height = _extreme_value_and_range(q, extremes["q"][j], side)
         if height is None or np.isinf(_plateau_level(height)):
             continue
         at_level = q == level
@@ -487,12 +488,14 @@ def _find_limits(samples: Samples, saturation: Array, scales: Mapping[str, Chann
         if not len(begins) or not len(ends):
             continue
         steps, abrupt = np.abs(np.diff(q)), max(0.05 * step[j], 5.0 * scales["q"].bend[j])
-        moves = samples.v is not None and np.sqrt((samples.v[at_level, j] ** 2).mean()) > least_velocity(scales)
+        moves = samples.v is not None and np.sqrt((samples.v[at_level, j] ** 2).mean()) > velocity_of_certain_motion(
+            scales
+        )
         if moves or min(steps[begins].mean(), steps[ends].mean()) > abrupt:
             scales["q"].limits[j, side] = level
 
 
-def _extreme(x: Array, ends: Array, side: int) -> tuple[float, Array | None]:
-    """One of the ends of values (N,), and their distance from the other, None where it occurs hardly ever."""
+def _extreme_value_and_range(x: Array, ends: Array, side: int) -> tuple[float, Array | None]:
+    """Largest value (sign 1) or smallest (-1), and the distance (n,) of all values from it; None where it is rare."""
     level, other = float(ends[side]), float(ends[1 - side])
     return level, x - other if np.count_nonzero(x == level) >= 5 else None

@@ -72,31 +72,31 @@ class Bilinear:
 
 
 def initial_drive_factors(problem: Bilinear, factors: Factors) -> Array:
-    """Start: each channel alone, whose robot is then its own (k x), is linear in k x, k and f.
+    """Drive factors to start with: each channel alone, with a robot (k x) of its own, is linear in k x, k and f.
 
     Channels that do not show a clear factor so take the one that fits what the others tell of the robot.
     """
     channels, count = len(problem.unknowns.channels), len(problem.load)
     k, clear = np.ones(channels), np.zeros(channels, dtype=np.bool_)
     for c in range(channels):
-        found, deviation = _factor_of_channel(problem, factors, c)
+        found, deviation = _drive_factor_of_channel(problem, factors, c)
         if abs(found) > CLEAR * deviation and np.isfinite(found):
             k[c], clear[c] = found, True
     if clear.all() or not clear.any():
         return k
     k[~clear] = np.median(np.abs(k[clear]))
-    x, known = _robot_from_known_channels(problem, factors, k, clear, count)
+    x, known = _rigid_parameters_from_known_channels(problem, factors, k, clear, count)
     for c in np.flatnonzero(~clear).tolist():
-        found, deviation = _factor_of_channel(problem, factors, c, x, known)
+        found, deviation = _drive_factor_of_channel(problem, factors, c, x, known)
         if abs(found) > CLEAR * deviation and np.isfinite(found):
             k[c] = found
     return k
 
 
-def _factor_of_channel(
+def _drive_factor_of_channel(
     problem: Bilinear, factors: Factors, c: int, x: Array | None = None, known: NDArray[np.bool_] | None = None
 ) -> tuple[float, float]:
-    """Factor of one channel and its deviation; x: rigid parameters, of which some are known already."""
+    """Drive factor of one channel and its deviation; x: rigid parameters, of which `known` are known already."""
     rows = []
     for log, of_log in factors.items():
         R, rigid = of_log[c].R, problem.rigid_columns(c)
@@ -123,10 +123,10 @@ def _factor_of_channel(
     return k, float(np.linalg.norm(y1 - k * z1) / np.sqrt(freedom) / np.linalg.norm(z1))
 
 
-def _robot_from_known_channels(
+def _rigid_parameters_from_known_channels(
     problem: Bilinear, factors: Factors, k: Array, clear: NDArray[np.bool_], count: int
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Rigid parameters that channels of known factor tell, and which those are."""
+    """Rigid parameters that the channels of known drive factor determine, and a mask of these."""
     empty = {
         log: tuple(f if clear[c] else ChannelFactor(np.zeros((0, f.R.shape[1])), 0, 0.0) for c, f in enumerate(of_log))
         for log, of_log in factors.items()
@@ -194,8 +194,8 @@ def solve_bilinear(
 # From the solution of the bilinear problem to gains: which are revealed, deviations, parameters in true units.
 
 
-def factor_names(problem: Bilinear) -> tuple[Parameter, ...]:
-    """Names of the unknown factors."""
+def drive_factor_names(problem: Bilinear) -> tuple[Parameter, ...]:
+    """Names of the unknown drive factors."""
     return tuple(
         Parameter(f"factor of {joint}", symbol="factor of ", kind="gain", unit="1", joint=joint)
         for joint in problem.runs.state.equation.channel_names
@@ -217,7 +217,7 @@ class GainSolution:
 
 
 def gains_from_solution(p: Array, solved: GainSolution) -> Gains:
-    """Gains are inverse factors."""
+    """Make the `Gains` of a solution: gains are inverse drive factors."""
     problem, found, unknowns, fixed = solved.problem, solved.found, solved.unknowns, solved.fixed
     runs, solution, k = problem.runs, found.solution, found.k
     blocks = rewrite_blocks(runs.blocks, lambda log, c, R: problem.linearised_rows(log, c, R, found.x, k, fixed))
@@ -225,10 +225,10 @@ def gains_from_solution(p: Array, solved: GainSolution) -> Gains:
     covariance = solution.covariance if deviations is None else deviations.covariance
     kept = range(len(unknowns)) if solution.regrouping is None else solution.regrouping.kept
     place = {unknowns.names[j]: j for j in kept if unknowns.names[j] not in solved.hidden}
-    own = np.array([place.get(name, -1) for name in factor_names(problem)])
+    own = np.array([place.get(name, -1) for name in drive_factor_names(problem)])
     values = np.where(own >= 0, 1.0 / k, np.nan)
     sigma = np.where(own >= 0, np.sqrt(np.diag(covariance)[own]) / k**2, np.nan)
-    names = [name for name in place if name not in factor_names(problem)]
+    names = [name for name in place if name not in drive_factor_names(problem)]
     rows, numbers = np.zeros((len(names), len(unknowns))), np.full(len(names), np.nan)
     channel = _channels_of_friction(problem, unknowns)
     for row, name in enumerate(names):
@@ -243,11 +243,11 @@ def gains_from_solution(p: Array, solved: GainSolution) -> Gains:
     nrmse = _nrmse_per_channel(problem, found, unknowns, fixed)
     joints = runs.state.equation.channel_names
     gains = tuple(Parameter(joint, symbol="", kind="gain", unit="1", joint=joint) for joint in joints)
-    fit = runs.common_fit(gains, values, deviations, problem.friction, nrmse)
+    fit = runs.fit_from_values(gains, values, deviations, problem.friction, nrmse)
     warnings = (
         *_gain_warnings(runs, values, fit.quantile * sigma),
         *(() if found.settled else (NOT_SETTLED,)),
-        *(repeat.message for repeat in runs.state.repeats),
+        *(repeat.warning for repeat in runs.state.repeats),
         *poor_fit_warnings(nrmse, jackknifed=deviations is not None),
     )
     return Gains(
@@ -280,14 +280,14 @@ def _nrmse_per_channel(
     squares, spread = np.zeros(len(found.k)), np.zeros(len(found.k))
     for log, of_log in problem.linearised_factors(factors, found.x, found.k, fixed).items():
         for c, factor in enumerate(of_log):
-            squares[c] += factor.residual_squares(unknowns.of_channel(log, c, found.solution.values))
-            spread[c] += factors[log][c].spread
+            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, found.solution.values))
+            spread[c] += factors[log][c].sum_of_squares_about_mean
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.sqrt(squares / spread))
 
 
 def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
-    """What must be known of the gains."""
+    """Warnings on drive gains that are uncertain, negative or not determined."""
     names, warnings = runs.state.equation.channel_names, []
     hidden = [name for name, g in zip(names, values, strict=True) if not np.isfinite(g)]
     if hidden:

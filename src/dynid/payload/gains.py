@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dynid.errors import IdentificationError
 from dynid.messages import Message
-from dynid.payload.payload import ResultWithFit, json_numbers
+from dynid.payload.payload import ResultWithFit, floats_for_json
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
@@ -43,20 +43,20 @@ class Gains(ResultWithFit):
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:
-        """Everything for machines; None where a number is not known."""
+        """The gains as JSON-ready data; None where a number is not known."""
         return self.fit.facts(self.sigma) | {
-            "payload": json_numbers(self.payload),
+            "payload": floats_for_json(self.payload),
             "parameters": {
                 "names": list(self.parameter_names),
                 "units": list(self.parameter_units),
-                "values": json_numbers(self.parameters),
-                "sigma": json_numbers(self.parameter_sigma),
+                "values": floats_for_json(self.parameters),
+                "sigma": floats_for_json(self.parameter_sigma),
             },
             "warnings": list(self.warnings),
         }
 
     def to_json(self) -> str:
-        """Everything as JSON text."""
+        """The gains as JSON text."""
         return json.dumps(self.facts(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from dynid.identifiability.relations import Regrouping
 from dynid.payload.bilinear import (
     Bilinear,
     GainSolution,
-    factor_names,
+    drive_factor_names,
     gains_from_solution,
     initial_drive_factors,
     solve_bilinear,
@@ -68,7 +68,7 @@ def identify_gains(
         friction_per_log=friction_per_log, delay=delay,
     )  # fmt: skip
     runs = collect_two_runs(robot, loaded, unloaded, link, options, on_progress)
-    if not runs.state.equation.is_direct:
+    if not runs.state.equation.is_direct_drive:
         raise IdentificationError(
             "gains_of_coupled_motors", "gains of coupled motors (gear as a matrix) cannot be told joint by joint",
         )  # fmt: skip
@@ -101,7 +101,7 @@ def _solve_with_friction(
     unknowns = _unknowns_with_factors(problem)
     constraints = runs.zero_constraints(unknowns)
     structure = _structural_regrouping(problem, unknowns, x, k, constraints)
-    reduced = unknowns.without([j for j in range(len(unknowns)) if j not in structure.kept])
+    reduced = unknowns.without_unknowns([j for j in range(len(unknowns)) if j not in structure.kept])
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, list(structure.kept)], constraints.right)
     hidden = frozenset(unknowns.names[j] for j in _hidden_unknowns(structure, len(problem.unknowns)))
@@ -111,18 +111,23 @@ def _solve_with_friction(
 
 
 def _build_bilinear_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], options: Options) -> Bilinear:
+    """The bilinear problem of the runs with a known payload p and some blocks of friction."""
     equation = runs.state.equation
-    load = np.zeros(equation.rigid_count)
-    load[: equation.base_count] = runs.K @ p
+    load = np.zeros(equation.rigid_column_count)
+    load[: equation.base_column_count] = runs.K @ p
     unknowns = Unknowns.of(
-        equation, friction, runs.state.logs, per_log=options.per_log(friction), left_out=runs.state.unseen_harmonics
+        equation,
+        friction,
+        runs.state.logs,
+        per_log=options.friction_blocks_per_log(friction),
+        left_out=runs.state.unseen_harmonics,
     )
     return Bilinear(runs, load, unknowns, friction)
 
 
 def _unknowns_with_factors(problem: Bilinear) -> Unknowns:
     """Unknowns of robot and friction, then one factor per channel."""
-    names, logs = factor_names(problem), problem.runs.state.logs
+    names, logs = drive_factor_names(problem), problem.runs.state.logs
     place = np.tile(np.arange(len(names)), (logs, 1))
     return add_unknowns(problem.unknowns, names, place, [[c] for c in range(len(names))])
 

@@ -74,28 +74,28 @@ def identify_payload(
         on_progress("solving", 1.0)
     blocks_of_friction = runs.choose_friction(options)
     options.refuse_offsets_without_block(blocks_of_friction)
-    unknowns = _unknowns_with_payload(runs, blocks_of_friction, options.per_log(blocks_of_friction))
+    unknowns = _unknowns_with_payload(runs, blocks_of_friction, options.friction_blocks_per_log(blocks_of_friction))
     constraints = runs.zero_constraints(unknowns)
     blocks = rewrite_blocks(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))
     factors = total_factors(blocks)
     structure = _structural_regrouping(runs, unknowns, constraints)
-    reduced = unknowns.without([k for k in range(len(unknowns)) if k not in structure.kept])
+    reduced = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in structure.kept])
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, list(structure.kept)], constraints.right)
     solution = solve(reduced, factors, constraints=constraints)
     deviations = jackknife(reduced, solution, blocks)
     equation = runs.state.equation
     regrouping = compose_regroupings(structure, solution.regrouping)
-    to_base = np.zeros((equation.base_count, len(unknowns) - 10))
-    place = unknowns.place[0, : equation.base_count]
+    to_base = np.zeros((equation.base_column_count, len(unknowns) - 10))
+    place = unknowns.place[0, : equation.base_column_count]
     to_base[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
-    reading = find_identifiable_payload(unknowns.names, regrouping, equation, to_base, runs.K, runs.posture)
+    reading = find_identifiable_payload(unknowns.names, regrouping, equation, to_base, runs.K, runs.mean_posture)
     kept = range(len(reduced)) if solution.regrouping is None else solution.regrouping.kept
     chosen = [list(kept)[row] for row in reading.places]
     shifts = sensitivity_shifts(equation, reduced, solution, factors)
     covariance = (solution.covariance if deviations is None else deviations.covariance) + shifts.T @ shifts
     nrmse = nrmse_per_channel(reduced, solution.values, factors)
-    fit = runs.common_fit(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
+    fit = runs.fit_from_values(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
     return Payload(
         fit=fit,
         method="jointly from logs",
@@ -104,7 +104,7 @@ def identify_payload(
         unidentifiable=reading.lost,
         channels=equation.channel_names,
         doubts=(
-            *(repeat.message for repeat in runs.state.repeats),
+            *(repeat.warning for repeat in runs.state.repeats),
             *poor_fit_warnings(nrmse, jackknifed=deviations is not None),
         ),
     )
@@ -116,8 +116,8 @@ def nrmse_per_channel(unknowns: Unknowns, values: Array, factors: Factors) -> Ar
     squares, spread = np.zeros(channels), np.zeros(channels)
     for log, of_log in factors.items():
         for c, factor in enumerate(of_log):
-            squares[c] += factor.residual_squares(unknowns.of_channel(log, c, values))
-            spread[c] += factor.spread
+            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, values))
+            spread[c] += factor.sum_of_squares_about_mean
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.sqrt(squares / spread))
 
@@ -157,7 +157,7 @@ def _structural_regrouping(runs: TwoRuns, unknowns: Unknowns, constraints: Const
     rows = runs.random_rows(unknowns)
     if rows is None:
         return Regrouping(tuple(range(len(unknowns))), np.eye(len(unknowns)))
-    place, payload = unknowns.place[0, : runs.state.equation.base_count], len(unknowns) - 10
+    place, payload = unknowns.place[0, : runs.state.equation.base_column_count], len(unknowns) - 10
     seen = place >= 0
     for log, _, own in rows:
         if runs.is_loaded(log):
@@ -264,7 +264,7 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
 
 
 def _check_same_robot(one: Robot, other: Robot) -> None:
-    """Both results must speak of the same robot."""
+    """Raise where two results are not of the same robot."""
     same = one.parameter_names == other.parameter_names and one.known_zeros == other.known_zeros
     same = same and np.allclose(one.gravity, other.gravity, rtol=1e-9, atol=1e-9)
     for a, b in zip(one.links, other.links, strict=False):

@@ -51,17 +51,17 @@ class Fit:
         return np.column_stack([self.values - half, self.values + half])
 
     def facts(self, sigma: Array) -> dict[str, object]:
-        """Everything for machines; None where a number is not known."""
+        """The fit as JSON-ready data; None where a number is not known."""
         return {
             "robot": self.robot,
             "link": self.link,
             "names": list(self.names),
-            "values": json_numbers(self.values),
-            "sigma": json_numbers(sigma),
-            "intervals": [json_numbers(pair) for pair in self.intervals(sigma)],
+            "values": floats_for_json(self.values),
+            "sigma": floats_for_json(sigma),
+            "intervals": [floats_for_json(pair) for pair in self.intervals(sigma)],
             "friction": list(self.friction),
             "cutoff": self.cutoff,
-            "nrmse": json_numbers(self.nrmse),
+            "nrmse": floats_for_json(self.nrmse),
             "logs": [{"name": name, "findings": list(found)} for name, found in self.findings],
             "notes": list(self.notes),
         }
@@ -186,7 +186,7 @@ class Payload(ResultWithFit):
 
     @property
     def unknown(self) -> tuple[Message, ...]:
-        """What cannot be known of the payload, in words; parameters of the same fate share a sentence."""
+        """Messages on what cannot be known of the payload; parameters with the same reason share one."""
         alike: dict[tuple[str, str], list[str]] = {}
         for item in self.unidentifiable:
             alike.setdefault((item.seen if item.shares else "no effect on them", item.remedy), []).append(item.name)
@@ -235,23 +235,23 @@ class Payload(ResultWithFit):
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:
-        """Everything for machines; None where a number is not known."""
+        """The payload as JSON-ready data; None where a number is not known."""
         return self.fit.facts(self.sigma) | {
             "way": self.method,
             "units": list(self.units),
-            "mass": json_number(self.mass),
-            "mass_sigma": json_number(self.mass_sigma),
-            "com": json_numbers(self.com),
-            "com_sigma": json_numbers(self.com_sigma),
-            "inertia": [json_numbers(row) for row in self.inertia],
-            "inertia_sigma": [json_numbers(row) for row in self.inertia_sigma],
+            "mass": float_for_json(self.mass),
+            "mass_sigma": float_for_json(self.mass_sigma),
+            "com": floats_for_json(self.com),
+            "com_sigma": floats_for_json(self.com_sigma),
+            "inertia": [floats_for_json(row) for row in self.inertia],
+            "inertia_sigma": [floats_for_json(row) for row in self.inertia_sigma],
             "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.unidentifiable],
             "channels": list(self.channels),
             "warnings": list(self.warnings),
         }
 
     def to_json(self) -> str:
-        """Everything as JSON text."""
+        """The payload as JSON text."""
         return json.dumps(self.facts(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:
@@ -279,17 +279,18 @@ def unit_of_symbol(symbol: str) -> str:
     return UNITS[SYMBOLS.index(symbol)]
 
 
-def json_numbers(values: Array) -> list[float | None]:
+def floats_for_json(values: Array) -> list[float | None]:
     """Floats for JSON."""
-    return [json_number(x) for x in values]
+    return [float_for_json(x) for x in values]
 
 
-def json_number(x: float) -> float | None:
+def float_for_json(x: float) -> float | None:
     """A float for JSON, None where it is not finite."""
     return float(x) if math.isfinite(x) else None
 
 
 def _symmetric_matrix(x: Array) -> Array:
+    """Symmetric (3, 3) matrix from xx xy xz yy yz zz."""
     return np.array([[x[0], x[1], x[2]], [x[1], x[3], x[4]], [x[2], x[4], x[5]]])
 
 
@@ -340,6 +341,7 @@ def check_payload_parameters(parameters: object) -> Array:
 
 
 def _check_numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
+    """Finite numbers of one of the shapes; DynidError with their name where they are none."""
     try:
         x = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -95,6 +95,6 @@ def _find_remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Ar
     if posture is None:
         return Message("move_more_joints", "record motions that move more joints, with and without the payload")
     which, rigid = ("with", loaded) if np.abs(loaded).max() > 1e-9 * size else ("without", unloaded)
-    padded = np.concatenate([rigid, np.zeros(equation.rigid_count - len(rigid))])
+    padded = np.concatenate([rigid, np.zeros(equation.rigid_column_count - len(rigid))])
     motion = find_revealing_motion(equation, padded, posture)
     return Message(motion.code, "{motion} in the logs {which} the payload", **motion.facts, motion=motion, which=which)

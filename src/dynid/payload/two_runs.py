@@ -111,29 +111,29 @@ class TwoRuns:
         return log >= self.unloaded
 
     @property
-    def posture(self) -> Array:
+    def mean_posture(self) -> Array:
         """Mean position (n,) in the logs."""
         return np.asarray(np.mean([found.mean for found in self.state.findings], axis=0))
 
     @property
-    def findings(self) -> tuple[tuple[str, tuple[Message, ...]], ...]:
-        """What was found in every log."""
+    def findings_by_log(self) -> tuple[tuple[str, tuple[Message, ...]], ...]:
+        """Messages on what was found in every log, by the log's name."""
         return tuple((found.log, tuple(found.sentences)) for found in self.state.findings)
 
-    def common_fit(
+    def fit_from_values(
         self, names: tuple[Parameter, ...], values: Array, deviations: Jackknife | None, friction: tuple[str, ...],
         nrmse: Array,
     ) -> Fit:  # fmt: skip
-        """What a payload or gains found from these logs have in common."""
+        """The `Fit` that payloads and gains share, from values and deviations found from these logs."""
         quantile, groups = (NORMAL, 0) if deviations is None else (deviations.quantile, deviations.groups)
         link, cutoff = self.robot.links[self.carrier].name, self.state.cutoff
         return Fit(
-            self.robot.name, link, names, values, quantile, groups, friction, cutoff, nrmse, self.findings,
-            self.notes(),
+            self.robot.name, link, names, values, quantile, groups, friction, cutoff, nrmse, self.findings_by_log,
+            self.notes_on_unused_torques(),
         )  # fmt: skip
 
-    def notes(self) -> tuple[Message, ...]:
-        """Which joints were locked, being in no log, and which torques were left out."""
+    def notes_on_unused_torques(self) -> tuple[Message, ...]:
+        """Notes on torques that were not used."""
         names = self.state.equation.channel_names
         notes = [note for note in self.robot.notes if note.code == "joints_locked"]
         for log, (found, used) in enumerate(zip(self.state.findings, self.used, strict=True)):
@@ -147,14 +147,14 @@ class TwoRuns:
         return tuple(notes)
 
     def choose_friction(self, options: Options, scale: Array | None = None) -> tuple[str, ...]:
-        """Blocks that the gate admits on the logs without payload; scale (channels,): of the measured torques."""
+        """Friction blocks that cross validation admits on the unloaded logs; scale (channels,): of the torques."""
         equation = self.state.equation
         if not self.state.recipe:
             return equation.friction
         blocks = tuple(block for block in self.state.blocks if not self.is_loaded(block.log))
         if scale is not None:
             blocks = tuple(replace(block, factors=_rescale_factors(block.factors, scale)) for block in blocks)
-        per_log = options.per_log((*DEFAULT, *OPTIONAL))
+        per_log = options.friction_blocks_per_log((*DEFAULT, *OPTIONAL))
         first = Unknowns.of(equation, DEFAULT, self.unloaded, per_log=per_log)
         noise = solve(first, total_factors(blocks)).noise
         optional = tuple(name for name in OPTIONAL if name != REFUSED)
@@ -181,7 +181,7 @@ class TwoRuns:
         ]
 
     def zero_constraints(self, unknowns: Unknowns) -> Constraints | None:
-        """Known zeros of the link that carries, as equations of the unknowns."""
+        """Constraints that known zeros of the carrying link stay zero; None without such."""
         return build_constraints(self.state.equation, unknowns, dict.fromkeys(self.zeros, 0.0), (), {})[0]
 
 
@@ -193,7 +193,7 @@ def collect_two_runs(
     options: Options,
     on_progress: Progress | None,
 ) -> TwoRuns:
-    """Read all logs once."""
+    """Read the logs of the loaded and the unloaded runs once, into one state."""
     if robot.floating:
         raise IdentificationError(
             "floating_base", "'{robot}' floats; payloads are identified on a fixed base", "{fix}", robot=robot.name,
@@ -209,8 +209,8 @@ def collect_two_runs(
     robot = robot_with_locks_of(robot, (*without, *carrying))
     carrier = find_carrier(robot, link)
     free = without_known_zeros_at(robot, carrier)
-    options = options.resolve(free)
-    if REFUSED in (options.blocks or ()):
+    options = options.resolve_for_robot(free)
+    if REFUSED in (options.friction_blocks or ()):
         raise IdentificationError(
             "load_friction_with_payload", "friction block '{block}' grows with the torque of the payload",
             "leave it out here", block=REFUSED,
@@ -289,6 +289,7 @@ def _used_channels(state: State) -> NDArray[np.bool_]:
 
 
 def _open_payload_logs(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
+    """Logs with or without the payload, opened; IdentificationError where there are none."""
     if not list_logs(logs):
         raise IdentificationError(
             "missing_payload_run", "there is no log {which} the payload", "give one with and one without it",

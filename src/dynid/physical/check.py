@@ -14,7 +14,7 @@ from dynid.errors import MeshRefusedError
 from dynid.identifiability.base_parameters import cached_base_parameters
 from dynid.identifiability.parameters import BaseParameters
 from dynid.messages import Message
-from dynid.physical.cone import UNIT, link_basis
+from dynid.physical.cone import UNIT, link_coordinate_basis
 from dynid.physical.constraints import LinearRows
 from dynid.physical.file_bodies import StatedBody, stated_bodies
 from dynid.physical.prior import Prior, bodies_from_sizes, find_prior, is_massless
@@ -164,7 +164,7 @@ def describe_violations(x: Array) -> list[Message]:
 
 
 def find_nearest_bodies(robot: Robot, base: BaseParameters, values: Array) -> Robot | None:
-    """The nearest real bodies with the same base parameters; None where there are none."""
+    """The robot with the nearest physically possible bodies that have the same base parameters; None without such."""
     nominal = robot.with_parameters(values)
     prior = find_prior(nominal, None)
     names, links = robot.parameter_names, tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
@@ -200,7 +200,7 @@ def _matters_for_torques(robot: Robot, base: BaseParameters, body: StatedBody) -
         return False
     first = robot.parameter_names.index(SYMBOLS[0] + robot.links[body.carrier].label)
     G = base.matrix[:, first : first + 10] @ change_of_frame(body.placement)
-    T = link_basis(0.01 * bodies_from_sizes(robot)[body.carrier])
+    T = link_coordinate_basis(0.01 * bodies_from_sizes(robot)[body.carrier])
     none = LinearRows(np.zeros((0, 10)), np.zeros(0), ())
     names = tuple(robot.links[body.carrier].parameter(symbol) for symbol in SYMBOLS)
     problem = Problem(

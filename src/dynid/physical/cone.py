@@ -32,7 +32,7 @@ def symmetric_from_svec(x: Array) -> Array:
     return S
 
 
-def link_basis(prior: Array) -> Array:
+def link_coordinate_basis(prior: Array) -> Array:
     """Matrix T (10, 10): standard parameters = T svec(S), around a prior's ten parameters that a body can have."""
     L = np.linalg.cholesky(pseudo_inertia(prior))
     return np.asarray(_parameters_of_pseudo_inertia() @ np.kron(L, L) @ _matrix_of_svec())

@@ -18,7 +18,7 @@ from dynid.physical.prior import is_massless, refuse_other_robot
 from dynid.robot.inertia import SYMBOLS, pseudo_inertia
 from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
 from dynid.robot.io.urdf import pose_from_origin
-from dynid.robot.io.xml import file_and_line_of
+from dynid.robot.io.xml import file_and_line_text
 from dynid.robot.load import load_with_locks_of
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -232,7 +232,7 @@ def link_ellipsoids(
             except ValueError as error:
                 raise RobotFileError(
                     str(path), "values_not_numeric", "{place}link '{link}', {tag}: {reason}",
-                    place=file_and_line_of(shape), link=name, tag=shape.tag, reason=error,
+                    place=file_and_line_text(shape), link=name, tag=shape.tag, reason=error,
                 ) from error  # fmt: skip
             points.setdefault(carrier, []).append(own @ placed.rotation.T + placed.translation)
     whole = {k: np.concatenate(some) for k, some in points.items() if k not in missing}

@@ -83,7 +83,7 @@ def physical_parameters(
     cost = 0.0
     if found.fit is not None:
         fitted = fitted + problem.seen @ found.fit - problem.estimate
-        cost = problem.cost(found.fit)
+        cost = problem.cost_over_estimate(found.fit)
     bindings = find_active_bounds(result.robot, problem, believed, found)
     shares = find_data_shares(result, seen, problem)
     before, after = _nrmse_per_channel(result, np.asarray(result.values)), _nrmse_per_channel(result, fitted)
@@ -139,7 +139,7 @@ def _nrmse_per_channel(result: Identification, values: Array) -> Array:
             squares[c] += factor.residual_squares(values)
             counts[c] += factor.count
             total[c] += factor.total
-            power[c] += factor.squares
+            power[c] += factor.sum_of_squares
     counts = np.maximum(counts, 1.0)
     spread = np.sqrt(np.maximum(power / counts - (total / counts) ** 2, 0.0))
     return np.asarray(np.sqrt(squares / counts) / np.where(spread > 0.0, spread, np.nan))
@@ -160,6 +160,7 @@ def _probability_of_step(result: Identification, fitted: Array) -> float:
 
 
 def _parameter_units(result: Identification, problem: Problem) -> tuple[str, ...]:
+    """Units of the parameters of the problem."""
     return tuple(name.unit for name in problem.names)
 
 
@@ -178,7 +179,7 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
             "identified, and the robot, which knows viscous, Coulomb and offset only, is without them; predict() has "
             "all",
         ))  # fmt: skip
-    elif not result.equation.is_direct:
+    elif not result.equation.is_direct_drive:
         notes.append(Message(
             "coupled_friction_left_out", "friction acts on coupled motors: the robot is without it, predict() has it",
         ))  # fmt: skip
@@ -196,8 +197,8 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
         for note in messages_in(result.notes)
         if note.code == "collinear_parameter"
     ]
-    if result.equation.extra:
-        columns = [column.name for column in result.equation.extra]
+    if result.equation.user_columns:
+        columns = [column.name for column in result.equation.user_columns]
         notes.append(Message(
             "column_torques_left_out", "torques of the columns {columns} are in predict(), not in the robot",
             columns=columns,

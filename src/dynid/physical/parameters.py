@@ -17,11 +17,11 @@ from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
-from dynid.robot.parameter import Parameter, by_name
+from dynid.robot.parameter import Parameter, parameters_by_name
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
-from dynid.storage.records import ROW, Data, Form, Limit, dump, json_text, load
+from dynid.storage.records import ROW, Data, Form, Limit, json_text, load, to_plain_data
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class PhysicalParameters:
     @property
     def holds_friction(self) -> bool:
         """Whether the robot holds all friction that was identified."""
-        return set(self.identification.friction) <= set(PLAIN) and self.identification.equation.is_direct
+        return set(self.identification.friction) <= set(PLAIN) and self.identification.equation.is_direct_drive
 
     @property
     def is_changed(self) -> bool:
@@ -94,7 +94,7 @@ class PhysicalParameters:
         return self.identification.replace(values=self.fitted)
 
     def predict(self, motion: Motion) -> Array:
-        """What was measured along a motion, as these bodies would give it, with all friction."""
+        """Measured channels along a motion as these bodies would give them, with all friction."""
         return self.model.predict(motion)
 
     def value(self, name: str) -> float:
@@ -111,7 +111,7 @@ class PhysicalParameters:
 
     def save(self, path: str | Path) -> None:
         """Write as versioned JSON; `PhysicalParameters.load` gives it back exactly."""
-        write_text(Path(path), json_text(dump(StoredPhysical, self)))
+        write_text(Path(path), json_text(to_plain_data(StoredPhysical, self)))
 
     @staticmethod
     def load(path: str | Path) -> PhysicalParameters:
@@ -150,14 +150,17 @@ class StoredParameter:
 def _write_parameters_as_rows(x: PhysicalParameters, data: Data) -> Data:
     """Layout of the file: one entry per parameter in place of arrays of names and units."""
     rows = zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
-    return {"parameters": dump(tuple[StoredParameter, ...], tuple(StoredParameter(*row) for row in rows)), **data}
+    return {
+        "parameters": to_plain_data(tuple[StoredParameter, ...], tuple(StoredParameter(*row) for row in rows)),
+        **data,
+    }
 
 
 def _check_contents(x: PhysicalParameters) -> PhysicalParameters:
     """What a file states must be about its robot and its identification, and the bodies must be some."""
     robot, result, p = x.identification.robot, x.identification, len(x.names)
     standard = robot.parameter_names
-    known = by_name((*result.equation.names, *standard), len(result.factors))
+    known = parameters_by_name((*result.equation.names, *standard), len(result.factors))
     if x.names[: len(standard)] != standard or set(x.names) - known.keys() or len(set(x.names)) < p:
         raise PhysicalError(
             "record_parameters_mismatch", "the parameters are not those of the robot and of the identification in the "

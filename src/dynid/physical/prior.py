@@ -174,7 +174,7 @@ def _describe_impossible(x: Array) -> str:
 
 
 def _thicken_flat_body(x: Array) -> Array:
-    """The same mass and centre, with some thickness where the body is flat."""
+    """The body with some thickness where it is flat, mass and centre kept."""
     values, V = np.linalg.eigh(_mass_covariance(x))
     floor = max(THINNEST * float(values[-1]), 1e-8)
     if values[0] >= floor:

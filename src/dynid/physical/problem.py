@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from dynid.dynamics.friction import PLAIN, find_block
+from dynid.dynamics.friction import PLAIN, find_friction_block
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
-from dynid.estimation.regression.structure import structural_columns
+from dynid.estimation.regression.structure import structurally_independent_columns
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.base_parameters import cached_base_parameters
-from dynid.physical.cone import UNIT, link_basis
+from dynid.physical.cone import UNIT, link_coordinate_basis
 from dynid.physical.constraints import BodyConstraints, LinearRows, constraint_rows
 from dynid.physical.prior import Prior, is_massless
 from dynid.robot.inertia import ROTOR, SYMBOLS
@@ -78,16 +78,16 @@ def identified_combinations(result: Identification) -> IdentifiedCombinations:
 
 
 def _unidentified_columns(result: Identification, base: set[Parameter]) -> dict[Parameter, dict[Parameter, float]]:
-    """Columns of no link that are in the sums of others: lost in these data, or the same on every motion."""
+    """Columns of no link that are in the sums of others: unidentifiable in these data, or collinear on every motion."""
     found = {name: dict(shares) for name, shares in result.joined.items() if name not in base and shares}
     logs, equation = len(result.factors), result.equation
     own = {name.symbol for name in result.names if name.log is not None and name.kind == "friction"}
-    per_log = [block for block in result.friction if own & set(find_block(block).symbols)]
+    per_log = [block for block in result.friction if own & set(find_friction_block(block).symbols)]
     unknowns = Unknowns.of(equation, result.friction, logs, per_log=per_log)
     missing = set(unknowns.names) - set(result.names) - {item.name for item in result.unidentifiable}
     if not missing:
         return found
-    kept, joined = structural_columns(equation, unknowns)
+    kept, joined = structurally_independent_columns(equation, unknowns)
     for column, name in enumerate(unknowns.names):
         if name not in missing or column in kept:
             continue
@@ -137,7 +137,7 @@ class Problem:
         """All parameters at coordinates x."""
         return np.asarray(self.basis @ x + self.constant)
 
-    def cost(self, x: Array) -> float:
+    def cost_over_estimate(self, x: Array) -> float:
         """How much worse than the estimate, in squares of the noise."""
         return float(((self.data @ (self.seen @ x - self.estimate)) ** 2).sum()) / self.unit**2
 
@@ -208,7 +208,7 @@ def link_coordinate_columns(robot: Robot, names: Sequence[str], k: int, prior: P
     """Ten columns (names,) of a link's coordinates around its prior."""
     first = names.index(SYMBOLS[0] + robot.links[k].label)
     block = np.zeros((len(names), 10))
-    block[first : first + 10] = link_basis(prior.inertia[k])
+    block[first : first + 10] = link_coordinate_basis(prior.inertia[k])
     return list(block.T)
 
 

@@ -51,7 +51,7 @@ def search_bodies(problem: Problem) -> FoundBodies:
         return FoundBodies(_check_solution(problem, x), None, np.zeros(links), np.zeros(rows))
     first = fit_bodies_to_data(problem, TIE)
     distance = float(((problem.doubt * (first.x - problem.centre)) ** 2).sum())
-    squares = (problem.squares + problem.cost(first.x)) * problem.unit**2
+    squares = (problem.squares + problem.cost_over_estimate(first.x)) * problem.unit**2
     weight = TOLERATED * squares / max(distance, 1e-300)
     found = fit_bodies_to_data(problem, weight) if weight > TIE else first
     return replace(found, x=_check_solution(problem, found.x))
@@ -168,6 +168,7 @@ def _unidentified_directions(problem: Problem) -> Array:
 
 
 def _null_space(C: Array) -> Array:
+    """Orthonormal basis of the null space of a matrix, as columns."""
     _, s, Vt = np.linalg.svd(C)
     rank = int((s > RANK * max(float(s[0]), 1e-300)).sum()) if len(s) else 0
     return np.asarray(Vt[rank:].T)

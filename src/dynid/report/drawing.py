@@ -20,7 +20,7 @@ BASE = 0.15
 def tree_poses(robot: Robot, q: Array) -> Poses:
     """Poses of all links for positions (N, n) of the active joints; loops are closed."""
     loops = loop_map(robot)
-    tree = q if loops is None else loops.solve(q, np.zeros_like(q), np.zeros_like(q)).q
+    tree = q if loops is None else loops.tree_motion(q, np.zeros_like(q), np.zeros_like(q)).q
     return link_poses(robot, np.asarray(tree))
 
 
@@ -108,6 +108,7 @@ def _link_traces(robot: Robot, poses: Poses, points: dict[int, Array]) -> Trace:
 def _joint_traces(
     robot: Robot, poses: Poses, points: dict[int, Array], kind: str, colour: str, half: float
 ) -> list[Trace]:
+    """Lines along the axes of the joints of one kind, and markers at them."""
     own = [k for k in robot.tree_joints if robot.links[k].kind == kind]
     if not own:
         return []
@@ -123,12 +124,14 @@ def _joint_traces(
 
 
 def _frame_trace(origin: Array, rotation: Array, length: float, name: str) -> Trace:
+    """Three coloured axes of a frame."""
     rows = [x for k in range(3) for x in (origin, origin + length * rotation[:, k], origin)]
     colours = [colour for colour in AXES for _ in range(3)]
     return {**_line_trace(np.array(rows), "", 4, name), "line": {"width": 4, "color": colours}}
 
 
 def _line_trace(rows: Array, colour: str, width: int, name: str) -> Trace:
+    """A polyline in space; NaN breaks it."""
     x, y, z = (typed_array(column) for column in rows.T)
     return {
         "type": "scatter3d", "mode": "lines", "x": x, "y": y, "z": z, "name": name, "hoverinfo": "name",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.excitation.excitation import Excitation, check_noise
+from dynid.excitation.excitation import Excitation, noise_per_channel
 from dynid.excitation.history import Descent, SearchHistory
 from dynid.excitation.points import PointsShape
 from dynid.identifiability.base_parameters import base_parameters
@@ -163,7 +163,7 @@ class DesignedMotion:
 
 def write_page(excitation: Excitation, path: Path, *, noise: float | Sequence[float] | Array | None = None) -> None:
     """Write one HTML file with everything inside it; noise: of each channel, else that of the design, else 1."""
-    sigma = excitation.assumed_noise if noise is None else check_noise(noise, excitation.rows.channels)
+    sigma = excitation.assumed_noise if noise is None else noise_per_channel(noise, excitation.rows.rows_per_sample)
     design = DesignedMotion(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), sigma)
     summary = (
         f"{excitation.duration:.1f} s from rest to rest; condition number {excitation.condition:.4g} of "
@@ -265,7 +265,7 @@ class ExpectedSection:
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
         """One row per parameter, the worst first."""
         e = subject.excitation
-        errors, values = e.expected_errors(subject.noise), nominal_values(e)
+        errors, values = e.expected_errors(subject.noise), nominal_base_values(e)
         rows = []
         for (name, error), unit in zip(errors.items(), e.rows.units, strict=True):
             value = values.get(name, math.nan)
@@ -285,7 +285,7 @@ class ExpectedSection:
         return {"table": Table("Expected standard deviations", head, ranked, 2), "noise": _noise_text(subject)}
 
 
-def nominal_values(excitation: Excitation) -> dict[str, float]:
+def nominal_base_values(excitation: Excitation) -> dict[str, float]:
     """Nominal base values where they are known."""
     rotors = bool(excitation.rows.stage.columns.rotor_of_link)
     base = base_parameters(excitation.robot, model=excitation.rows.model, rotor_inertia=rotors)

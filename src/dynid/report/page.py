@@ -26,12 +26,12 @@ class Section(Protocol, Generic[T]):
 
     @property
     def name(self) -> str:
-        """Anchor and template."""
+        """Anchor and template of the section."""
         ...
 
     @property
     def title(self) -> str:
-        """Heading."""
+        """Heading of the section."""
         ...
 
     def build_content(self, subject: T) -> Mapping[str, Any] | None:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from dynid.dynamics.friction import STOP
 from dynid.errors import LogError
-from dynid.estimation.accumulate.logs import treatment_like
+from dynid.estimation.accumulate.logs import treatment_of_further_log
 from dynid.estimation.identification import Identification
 from dynid.estimation.regression.equation import ChannelColumns, Equation
 from dynid.estimation.regression.rows import Rows, rows_of_log
-from dynid.logs.cutoff import spectrum
+from dynid.logs.cutoff import power_spectrum
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, report_reading
@@ -40,10 +40,10 @@ class Spectrum:
 
 def find_spectrum(seen: Survey, has_torques: bool) -> Spectrum:
     """Spectra on a regular grid over the rows that were looked at first; positions stand for velocities."""
-    x = seen.samples.take(slice(0, ROWS))
-    f, S = spectrum(x.t, x.q, seen.rate)
+    x = seen.samples.select_rows(slice(0, ROWS))
+    f, S = power_spectrum(x.t, x.q, seen.rate)
     velocity = S * (2.0 * np.pi * f[:, None]) ** 2
-    torque = spectrum(x.t, x.tau, seen.rate)[1] if has_torques and x.tau is not None else None
+    torque = power_spectrum(x.t, x.tau, seen.rate)[1] if has_torques and x.tau is not None else None
     bounds = _bin_starts(len(f))
     middle = np.array([f[start] for start in bounds])
     thin = [None if y is None else np.maximum.reduceat(y, bounds, axis=0) for y in (velocity, torque)]
@@ -73,7 +73,7 @@ class Envelope:
         self.segments = np.empty(0, dtype=np.int64)
         self.t, self.x = np.empty(0), np.empty((0, signals))
 
-    def add(self, t: Array, x: Array, segment: int = 0) -> None:
+    def add_rows(self, t: Array, x: Array, segment: int = 0) -> None:
         """Take rows (N, K) at instants t (N,) in their order; where the segment is another, curves are broken."""
         if segment != self.segment:
             self.finish_last_bin()
@@ -132,7 +132,7 @@ class PointSample:
         self.most, self.every, self.seen = most, 1, 0
         self.points: Array | None = None
 
-    def add(self, points: Array) -> None:
+    def add_points(self, points: Array) -> None:
         """Take further points (N, K), thinned where they become too many."""
         first = -self.seen % self.every
         self.seen += len(points)
@@ -169,7 +169,7 @@ class Replay:
     rmse: Array
     nrmse: Array
 
-    def curve(self, kind: int, channel: int) -> tuple[Array, Array]:
+    def curve_of_channel(self, kind: int, channel: int) -> tuple[Array, Array]:
         """Instants and values: kind 0 is measured, 1 predicted, 2 the residual."""
         return self.curves.curve(kind * len(self.rmse) + channel)
 
@@ -211,21 +211,21 @@ def _treatment_of_log(result: Identification, log: Log, seen: Survey) -> Treatme
             log.name, "sampling_below_cutoff", "its {rate:.4g} Hz are too slow for the result's cut-off of "
             "{cutoff:.4g} Hz", rate=seen.rate, cutoff=result.cutoff,
         )  # fmt: skip
-    return treatment_like(seen, result.cutoff, result.delay)
+    return treatment_of_further_log(seen, result.cutoff, result.delay)
 
 
 def _replay_log(result: Identification, log: Log, number: int, pages: int) -> Replay:
     """Read one log and predict its channels."""
     equation = result.equation
-    seen = survey(log, equation.robot, measured=equation.options.channels, joints=equation.joints)
+    seen = survey(log, equation.robot, measured=equation.options.required_channels, joints=equation.joints)
     treatment = _treatment_of_log(result, log, seen)
     found = Findings(log.name, seen.rate, notes=list(log.notes))
     C = len(equation.channels)
     curves = Envelope(3 * C, int(np.clip(POINTS / (C * max(1, pages)), 100, 500)))
     gauge = _ReplaySums(equation, column_values(result, min(number, len(result.factors) - 1)))
     for rows in rows_of_log(equation, log, number=number, seen=seen, treatment=treatment, found=found):
-        measured, predicted = gauge.add(rows)
-        curves.add(rows.t, np.concatenate([measured, predicted, measured - predicted], axis=1), rows.segment)
+        measured, predicted = gauge.predict_and_count_rows(rows)
+        curves.add_rows(rows.t, np.concatenate([measured, predicted, measured - predicted], axis=1), rows.segment)
     if not gauge.count:
         raise LogError(log.name, "log_short_for_filter", "no piece of it is long enough for the result's filter")
     clouds = tuple(np.empty((0, 2)) if cloud.points is None else cloud.points for cloud in gauge.clouds)
@@ -242,7 +242,9 @@ class _ReplaySums:
         C = len(equation.channels)
         self.equation, self.values = equation, values
         self.count, self.squares, self.mean, self.power = 0, np.zeros(C), np.zeros(C), np.zeros(C)
-        friction = equation.is_direct and equation.options.model in ("torque", "torque+reaction") and equation.friction
+        friction = (
+            equation.is_direct_drive and equation.options.model in ("torque", "torque+reaction") and equation.friction
+        )
         self.shared = (
             [_velocity_friction_columns(equation, channel) for channel in equation.torque_channels] if friction else []
         )
@@ -253,17 +255,17 @@ class _ReplaySums:
         """Standard deviation of the measured channels."""
         return np.sqrt(self.power / self.count)
 
-    def add(self, rows: Rows) -> tuple[Array, Array]:
+    def predict_and_count_rows(self, rows: Rows) -> tuple[Array, Array]:
         """Measured and predicted channels (K, C) of some rows, counted."""
         measured, predicted = [], []
         for c, channel in enumerate(self.equation.channels):
-            own, values = channel.row(rows.wide), self.values[channel.columns]
+            own, values = channel.rows_in_wide(rows.wide), self.values[channel.columns]
             y = own[:, :-1] @ values
             measured.append(own[:, -1].copy())
             predicted.append(y)
             if c < len(self.clouds):
                 shown = own[:, -1] - y + own[:, :-1][:, self.shared[c]] @ values[self.shared[c]]
-                self.clouds[c].add(np.column_stack([rows.v[:, channel.joint], shown]))
+                self.clouds[c].add_points(np.column_stack([rows.v[:, channel.joint], shown]))
         y, p = np.column_stack(measured), np.column_stack(predicted)
         self._update_mean_and_spread(y, p)
         return y, p
@@ -279,5 +281,5 @@ class _ReplaySums:
 
 def _velocity_friction_columns(equation: Equation, channel: ChannelColumns) -> NDArray[np.bool_]:
     """Which of a channel's columns are friction that is a curve over the velocity."""
-    blocks = [columns for name, columns in equation.blocks_of.items() if is_velocity_friction(name)]
+    blocks = [columns for name, columns in equation.columns_by_friction_block.items() if is_velocity_friction(name)]
     return np.isin(channel.columns, np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64))

@@ -73,7 +73,7 @@ class ComparedResults:
 
     @staticmethod
     def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> ComparedResults:
-        """Check; names that are missing are model and estimator."""
+        """Results to compare, checked; names that are missing are model and estimator."""
         if len(results) < 2:
             raise DynidError("too_few_results", "a comparison needs two results or more")
         if names is not None and len(names) != len(results):
@@ -113,10 +113,10 @@ class ComparedResults:
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        """Names in order of their first appearance."""
+        """Names of the parameters of all results, in order of their first appearance."""
         return tuple(dict.fromkeys(name for r in self.results for name in r.names))
 
-    def estimate(self, k: int, name: str) -> tuple[float, float, float]:
+    def value_and_interval(self, k: int, name: str) -> tuple[float, float, float]:
         """Value, deviation and half width in one result, NaN where it has no such parameter."""
         r = self.results[k]
         if name not in r.names:
@@ -127,7 +127,7 @@ class ComparedResults:
     def largest_difference(self, name: str) -> float:
         """Largest difference from the first result that has the parameter, in combined deviations; NaN for one."""
         having = [k for k, r in enumerate(self.results) if name in r.names]
-        found = [self.estimate(k, name) for k in having if self.is_same_parameter(having[0], k, name)]
+        found = [self.value_and_interval(k, name) for k in having if self.is_same_parameter(having[0], k, name)]
         if len(found) < 2:
             return np.nan
         value, sigma, _ = found[0]
@@ -143,7 +143,7 @@ class OverviewSection:
     title: str = "Verdicts"
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
-        """A table, and the reasons."""
+        """Table of verdicts and figures, and the reasons."""
         rows = []
         for name, r in zip(subject.names, subject.results, strict=True):
             mark = {"usable": "fair", "weak": "poor"}.get(r.verdict.level, MARKS[r.verdict.level])
@@ -179,7 +179,7 @@ class ErrorsSection:
     title: str = "Validation errors"
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
-        """Bars, one group per channel."""
+        """Bars of errors, one group per channel."""
         channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
         traces = [
             {
@@ -206,7 +206,7 @@ class IntervalsSection:
     title: str = "Parameters"
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
-        """The chart only where the same name means the same."""
+        """Table of values, and a chart of intervals where the same name means the same in all results."""
         dispute = {name: subject.largest_difference(name) for name in subject.parameters} if subject.same_robot else {}
         ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])
         head = ["parameter", *subject.names, *(["apart"] if dispute else [])]
@@ -225,7 +225,7 @@ def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
     """Value and half width in every result."""
     cells = []
     for k in range(len(subject.results)):
-        value, _, half = subject.estimate(k, name)
+        value, _, half = subject.value_and_interval(k, name)
         cells.append(
             number_cell(
                 value, f"{number_text(value, 4)} {PLUS_MINUS} {number_text(half, 2)}" if np.isfinite(value) else "-"
@@ -235,6 +235,7 @@ def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
 
 
 def _difference_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
+    """Largest difference of a parameter between the results, coloured where they disagree."""
     if not dispute:
         return []
     d = dispute[name]
@@ -251,9 +252,9 @@ def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
         x, half, y = [], [], []
         for row, name in enumerate(names):
             first = next(i for i, r in enumerate(subject.results) if name in r.names)
-            reference = subject.estimate(first, name)
-            value, _, own = subject.estimate(k, name)
-            widest = np.nanmax([subject.estimate(i, name)[2] for i in range(count)])
+            reference = subject.value_and_interval(first, name)
+            value, _, own = subject.value_and_interval(k, name)
+            widest = np.nanmax([subject.value_and_interval(i, name)[2] for i in range(count)])
             scale = float(widest) or abs(reference[0]) or 1.0
             if np.isfinite(value) and subject.is_same_parameter(first, k, name):
                 x.append((value - reference[0]) / scale)
@@ -395,6 +396,6 @@ def summary_sentence(result: Identification) -> str:
 
 
 def _open_logs(result: Identification, logs: Logs) -> tuple[Log, ...]:
-    """Logs as objects, files read."""
+    """Logs as `Log`; files that are named are opened."""
     several = list_logs(logs)
     return tuple(log if isinstance(log, Log) else read_log(log, result.robot) for log in several)

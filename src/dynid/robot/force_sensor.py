@@ -52,7 +52,7 @@ class Rotor:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether torques need what the plate cannot tell: ratio^2 J where it sees ratio J."""
+        """Whether torques need ratio^2 J where the plate shows ratio J only, and one of them is not known."""
         return bool(np.isnan(self.inertia)) and self.ratio != 1.0
 
 

@@ -61,7 +61,7 @@ class JointColumn:
 
     @property
     def parameter(self) -> Parameter:
-        """Its size, which is identified."""
+        """Parameter of the column: its size, which is identified."""
         return Parameter(self.name, symbol=self.name, kind="column", unit="1", joint=self.joint)
 
     def values(self, joint_names: tuple[str, ...], q: Array, v: Array) -> Array:

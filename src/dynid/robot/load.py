@@ -123,7 +123,7 @@ def _load_file(path: Path, source: str, reading: _Reading) -> Robot:
                     "use {option}, which evaluates expressions of the file and is for files that you trust, or run "
                     "xacro robot.xacro > robot.urdf", option=Option("xacro", True),
                 )  # fmt: skip
-            return read_urdf(path, **how, text="" if reading.xacro is False else _expand(path, reading))
+            return read_urdf(path, **how, text="" if reading.xacro is False else _expand_xacro_file(path, reading))
         case ".sdf" | ".world":
             raise RobotFileError(source, "sdf_not_read", "SDF is not read", CONVERT_SDF)
     raise RobotFileError(
@@ -132,7 +132,7 @@ def _load_file(path: Path, source: str, reading: _Reading) -> Robot:
     )  # fmt: skip
 
 
-def _expand(path: Path, reading: _Reading) -> str:
+def _expand_xacro_file(path: Path, reading: _Reading) -> str:
     """The URDF of a xacro file."""
     from dynid.robot.io.meshes import LEVELS, MeshFolders
 

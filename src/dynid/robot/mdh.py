@@ -201,7 +201,7 @@ def _normal_to_child(axis: _Axis, target: _Axis, foot: Array, x: Array) -> tuple
 
 
 def _clean_angle(angle: float) -> float:
-    """Angle without what rounding left beside a multiple of 90 degrees."""
+    """Angle without rounding errors beside a multiple of 90 degrees."""
     quarter = round(angle / (math.pi / 2))
     exact = quarter * (math.pi / 2)
     angle = exact if abs(angle - exact) <= _ROUNDING else angle
@@ -209,7 +209,7 @@ def _clean_angle(angle: float) -> float:
 
 
 def _clean_length(length: float) -> float:
-    """Length without what rounding left beside twelve decimals."""
+    """Length without rounding errors beyond twelve decimals."""
     nearest = round(length, 12)
     return nearest if abs(length - nearest) <= 4e-15 * max(1.0, abs(length)) else length
 

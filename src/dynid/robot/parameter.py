@@ -62,7 +62,7 @@ class Parameter(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
-        """Let files hold names; who reads them turns them into values with `by_name`."""
+        """Let files hold names; who reads them turns them into values with `parameters_by_name`."""
         from pydantic_core import core_schema
 
         return core_schema.str_schema(serialization=core_schema.to_string_ser_schema())
@@ -73,7 +73,7 @@ class Parameter(str):
 
     @property
     def _identifying_fields(self) -> dict[str, Any]:
-        """What a parameter names, without its log."""
+        """Fields that tell parameters apart, without the log: symbol, kind, unit, link, joint."""
         return {key: getattr(self, key) for key in ("symbol", "kind", "unit", "link", "joint")}
 
     @property
@@ -88,11 +88,11 @@ class Parameter(str):
 
     @property
     def of_all_logs(self) -> Parameter:
-        """The parameter without its log."""
+        """The parameter without its log: `Fo2` of `Fo2@3`."""
         return self if self.log is None else Parameter(self[: -len(f"@{self.log}")], **self._identifying_fields)
 
     def of_log(self, log: int) -> Parameter:
-        """Return the one of a log, counted from 1."""
+        """The parameter of one log, counted from 1: `Fo2` of log 3 is `Fo2@3`."""
         return Parameter(str(self.of_all_logs), **self._identifying_fields, log=log)
 
 
@@ -101,8 +101,8 @@ def _create_parameter(name: str, facts: dict[str, Any], log: int | None) -> Para
     return Parameter(name, **facts, log=log)
 
 
-def by_name(parameters: Iterable[Parameter], logs: int) -> dict[str, Parameter]:
-    """Values of all names that results and their files may hold: of these parameters, and of each in every log."""
+def parameters_by_name(parameters: Iterable[Parameter], logs: int) -> dict[str, Parameter]:
+    """Parameters by all names that results and their files may hold: these, and each of them in every log."""
     own = tuple(parameters)
     named: dict[str, Parameter] = {str(p): p for p in (p.of_log(log) for p in own for log in range(1, logs + 1))}
     return named | {str(p): p for p in own}

@@ -21,7 +21,7 @@ SNAP_TOLERANCE = 1e-4
 
 
 def freeze(values: object) -> Array:
-    """Return a read-only float copy."""
+    """Return a read-only float copy of an array."""
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array

@@ -60,12 +60,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 beside, then rename; names of files may hold bytes that are no text, which become escapes."""
+    """Write UTF-8 to a temporary file, then rename it; bytes of file names that are no text become escapes."""
     write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write beside, then rename: never a half-written file."""
+    """Write to a temporary file, then rename it: never a half-written file."""
     with write_then_replace(path) as beside:
         beside.write_bytes(data)
 

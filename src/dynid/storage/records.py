@@ -57,7 +57,7 @@ class Bytes:
         return s.no_info_after_validator_function(self.read, form, serialization=written)
 
     def read(self, data: Data) -> object:
-        """Array of data."""
+        """Array from its base64 text."""
         raw = base64.b64decode(data["float64"], validate=True)
         array = np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(data["shape"])
         if self.finite and not np.isfinite(array).all():
@@ -66,7 +66,7 @@ class Bytes:
 
     @staticmethod
     def write(array: Any) -> Data:
-        """Data of an array."""
+        """Base64 text of an array."""
         data = np.ascontiguousarray(array, dtype="<f8")
         return {"shape": list(data.shape), "float64": base64.b64encode(data.tobytes()).decode("ascii")}
 
@@ -90,13 +90,13 @@ class Numbers:
         return s.no_info_after_validator_function(self.read, form, serialization=written)
 
     def read(self, data: list[Any]) -> object:
-        """Array of numbers."""
+        """Array from a list of numbers."""
         array: Any = np.array(data, dtype=self.dtype)
         array.flags.writeable = False
         return array
 
     def write(self, array: Any) -> list[Any]:
-        """Numbers of an array."""
+        """List of numbers of an array."""
         numbers: list[Any] = np.asarray(array).tolist()
         return [None if x != x else x for x in numbers] if self.unknown else numbers
 
@@ -236,7 +236,7 @@ class StoredAs:
     def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
         from pydantic_core import core_schema as s
 
-        written = s.plain_serializer_function_ser_schema(lambda x: dump(self.form, self.write(x)))
+        written = s.plain_serializer_function_ser_schema(lambda x: to_plain_data(self.form, self.write(x)))
         form = handler.generate_schema(self.form)
         return s.no_info_after_validator_function(self.read, form, serialization=written)
 
@@ -249,7 +249,7 @@ def _type_adapter(kind: Any) -> Any:
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", allow_inf_nan=False))
 
 
-def dump(kind: Any, value: object) -> Any:
+def to_plain_data(kind: Any, value: object) -> Any:
     """Plain data of a value: objects, lists, numbers and text."""
     return _type_adapter(kind).dump_python((value,), warnings=False)[0]
 
@@ -259,7 +259,7 @@ def pick_fields(kind: Any, source: object) -> Data:
     return {item.name: getattr(source, item.name) for item in fields(kind)}
 
 
-def build(kind: Any, data: object) -> Any:
+def from_plain_data(kind: Any, data: object) -> Any:
     """Build a value again from plain data, checked; one of DAMAGE where that cannot be done."""
     return _type_adapter(kind).validate_python((data,))[0]
 
@@ -279,7 +279,7 @@ def load(kind: Any, path: Path, remedy: str, error: type[DynidError]) -> Any:
     form, version = kind.__metadata__[0].file
     data = read_json(path, form, version, remedy, error)
     try:
-        return build(kind, data)
+        return from_plain_data(kind, data)
     except DAMAGE as reason:
         raise error(describe_damage(reason).about(str(path))) from reason
 
@@ -333,10 +333,10 @@ def describe_damage(error: Exception, inside: str = "") -> Message:
         cause = error.code if isinstance(error, DynidError) else type(error).__name__
         reason = " ".join(str(error).split())[:300]  # it may quote any text of the file
         return Message("file_damaged", "the file is damaged: {reason}", reason=reason, cause=cause)
-    return Message("file_damaged", "{mistake}; the file is damaged", mistake=first_mistake(error, inside))
+    return Message("file_damaged", "{mistake}; the file is damaged", mistake=describe_first_mistake(error, inside))
 
 
-def first_mistake(error: Any, inside: str) -> str:
+def describe_first_mistake(error: Any, inside: str) -> str:
     """Place and reason of the first thing that pydantic refuses."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(p) for p in first["loc"][1:] if p not in _parts)

@@ -116,7 +116,7 @@ def evaluate_in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
         """Product of powers of the known angles' cosines and sines."""
         return math.prod(pow(x, n, field.p) for x, n in zip(points, powers, strict=True)) % field.p
 
-    number = cache(field.element_of)
+    number = cache(field.field_element)
 
     def entry_value(entry: Entry) -> int:
         """Value of an entry of B."""
@@ -241,7 +241,7 @@ def _find_pivots(
 
 
 def _normalise_row(row: dict[int, int], p: int) -> tuple[tuple[int, int], ...]:
-    """A row without its size: most rows of B are multiples of a few."""
+    """A row divided by its first entry, modulo p: most rows of B are multiples of a few."""
     first = min(row)
     scale = pow(row[first], -1, p)
     return tuple(sorted((column, x * scale % p) for column, x in row.items()))

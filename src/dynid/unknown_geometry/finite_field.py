@@ -50,7 +50,7 @@ class ModelParameterCount:
 
 
 def count_parameters(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, seed: int = 0) -> ModelParameterCount:
-    """Count the model parameters over two fields; the larger answer is right, as ranks can only be lost."""
+    """Count the model parameters over two fields and take the larger number, as a field can only lower ranks."""
     counts: list[ModelParameterCount] = []
     for p in PRIMES:
         evaluation = _Evaluation.in_field(p, shape, rotor_inertia, seed)
@@ -63,7 +63,9 @@ def count_parameters(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, se
     return max(counts, key=lambda found: found.count)
 
 
-def quick_count(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, most: int = MANY) -> ModelParameterCount:
+def count_parameters_quickly(
+    shape: PartlyKnownRobot, *, rotor_inertia: bool = False, most: int = MANY
+) -> ModelParameterCount:
     """Count over one field, without blocks, up to about `most`."""
     rank, enough = _find_rank(_Evaluation.in_field(PRIMES[0], shape, rotor_inertia, 0), _FIRST + _SPARE, most)
     return ModelParameterCount(rank, (), complete=enough is not None)
@@ -113,7 +115,7 @@ class _Evaluation:
         self.robot = shape.robot
         self.joints = self.robot.tree_joints
         self.rotors = [i for i, k in enumerate(self.joints) if rotor_inertia and ROTOR not in self.robot.links[k].zero]
-        self.gravity = np.array([field.element_of(x) for x in read_gravity(self.robot.gravity)], dtype=np.int64)
+        self.gravity = np.array([field.field_element(x) for x in read_gravity(self.robot.gravity)], dtype=np.int64)
         self.free = [
             np.array([k for k, symbol in enumerate(SYMBOLS) if symbol not in link.zero], dtype=np.int64)
             for link in self.robot.links
@@ -257,13 +259,14 @@ class _Evaluation:
         """Value of a partly known length."""
         total = 0
         for powers, c in length.terms:
-            term = self.field.element_of(c)
+            term = self.field.field_element(c)
             for name, n in powers:
                 term = term * pow(lengths[name], n, self.p) % self.p
             total += term
         return total % self.p
 
     def _cos_sin(self, z: Numbers) -> tuple[Numbers, Numbers]:
+        """Cosine and sine of points of the circle, as 64-bit residues."""
         c, s = self.field.cos_sin(z.astype(object))
         return c.astype(np.int64), s.astype(np.int64)
 
@@ -273,11 +276,12 @@ class _Evaluation:
         return np.asarray(product.view(np.int64))
 
     def _random_elements(self, N: int) -> Numbers:
+        """Random nonzero elements of the field, as 64-bit residues."""
         return self.field.random_elements(N).astype(np.int64)
 
 
 def _hold_joints(sample: _Sample, first: int) -> _Sample:
-    """Return the same motions with the joints from `first` on at rest in one pose, that of the last motion."""
+    """The motions with the joints from `first` on at rest in one pose, that of the last motion."""
 
     def hold_from_first(x: Numbers) -> Numbers:
         """The last sample in place of every one."""
@@ -291,4 +295,5 @@ def _hold_joints(sample: _Sample, first: int) -> _Sample:
 
 
 def _identity_matrices(N: int) -> Numbers:
+    """N identity matrices (N, 4, 4)."""
     return np.tile(np.eye(4, dtype=np.int64), (N, 1, 1))

@@ -64,7 +64,7 @@ class PartlyKnownRobot:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Names of all unknowns."""
+        """Names of all unknown lengths and angles."""
         return (*self.lengths, *(name for name in self.angles if name not in self.lengths))
 
     @property
@@ -209,6 +209,7 @@ def _combine_polynomials(
 
 
 def _multiply_polynomials(x: dict[Powers, Fraction], y: dict[Powers, Fraction]) -> dict[Powers, Fraction]:
+    """Product of two polynomials in the unknowns."""
     total: dict[Powers, Fraction] = {}
     for left, a in x.items():
         for right, b in y.items():

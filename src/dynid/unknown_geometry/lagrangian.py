@@ -69,7 +69,7 @@ def find_lagrangian(shape: PartlyKnownRobot, *, rotor_inertia: bool = False) -> 
     return _LagrangianRecursion(shape).run(rotor_inertia)
 
 
-def generators_of(shape: PartlyKnownRobot) -> Generators:
+def lagrangian_variables(shape: PartlyKnownRobot) -> Generators:
     """Variables that a robot's Lagrangian needs."""
     motion: list[str] = []
     for i, k in enumerate(shape.robot.tree_joints, 1):
@@ -96,7 +96,7 @@ class _LagrangianRecursion:
         from flint import Ordering, fmpq_mpoly_ctx
 
         self.shape = shape
-        self.generators = generators_of(shape)
+        self.generators = lagrangian_variables(shape)
         names = tuple(f"x{i}" for i in range(len(self.generators.names)))
         self.ring = fmpq_mpoly_ctx.get(names, Ordering.lex)
         self.variable = dict(zip(self.generators.names, self.ring.gens(), strict=True))
@@ -188,11 +188,13 @@ class _LagrangianRecursion:
         v[2] = v[2] + rate
 
     def _constant_polynomial(self, value: Fraction) -> fmpq_mpoly:
+        """A rational number as a polynomial."""
         from flint import fmpq
 
         return self.ring.constant(fmpq(value.numerator, value.denominator))
 
     def _length_polynomial(self, length: PartlyKnownLength) -> fmpq_mpoly:
+        """A partly known length as a polynomial in the unknowns."""
         total = self._constant_polynomial(Fraction(0))
         for powers, c in length.terms:
             term = self._constant_polynomial(c)

@@ -25,7 +25,7 @@ from dynid.unknown_geometry.bilinear import (
     bilinear_form,
     choose_model_parameters,
 )
-from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, quick_count
+from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, count_parameters_quickly
 from dynid.unknown_geometry.functions import FunctionTables, build_function_tables
 from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns, is_right_angle, split_unknown_words
 from dynid.unknown_geometry.lagrangian import Generators, find_lagrangian
@@ -90,7 +90,7 @@ def _refuse_too_many_parameters(shape: PartlyKnownRobot, rotor_inertia: bool) ->
     joints = len(shape.robot.tree_joints)
     if not shape.unknown or (joints <= _SMALL and not shape.angles) or joints <= 2:
         return
-    found = quick_count(shape, rotor_inertia=rotor_inertia, most=_COUNTED_TO)
+    found = count_parameters_quickly(shape, rotor_inertia=rotor_inertia, most=_COUNTED_TO)
     if found.count <= LIMIT:
         return
     number = str(found.count) if found.complete else f"more than {found.count}"
@@ -129,6 +129,7 @@ def function_text(function: Mapping[int, Fraction], motions: Sequence[Exponents]
 
 
 def _is_joint_velocity(word: str) -> bool:
+    """Whether a variable of the motion is a velocity."""
     return word.startswith("qd")
 
 

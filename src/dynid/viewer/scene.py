@@ -53,7 +53,7 @@ class Skeleton:
         return THIN * self.reach
 
 
-def skeleton_of(robot: Robot, q: Array) -> Skeleton:
+def make_skeleton(robot: Robot, q: Array) -> Skeleton:
     """Lay out the bones; q (N, joints of the tree) are the positions to be shown: rails are as long as they need."""
     reach = _longest_chain_length(robot, q)
     column = {k: j for j, k in enumerate(robot.tree_joints)}
@@ -337,6 +337,7 @@ class Scene:
         camera.position = reach * (1.0 * across + 0.7 * sideways + 0.6 * up)
 
     def _draw_bones(self, k: int, skeleton: Skeleton, *, visible: bool) -> None:
+        """Draw the bones of a link, and its joint's axis."""
         scene, radius = self._server.scene, skeleton.radius
         for number, (start, end) in enumerate(skeleton.bones.get(k, ())):
             self._bones.append(self._add_rod(f"/robot/{k}/bone{number}", start, end, radius, BONE, visible))

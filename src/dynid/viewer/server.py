@@ -19,7 +19,7 @@ from dynid.errors import DynidError
 from dynid.messages import Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.viewer.scene import Scene, Shape, skeleton_of
+from dynid.viewer.scene import Scene, Shape, make_skeleton
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -77,7 +77,7 @@ def tree_positions(q: Array, loop: LoopMap | None) -> Array:
     if loop is None:
         return np.asarray(q)
     still = np.zeros_like(q)
-    return np.asarray(loop.solve(q, still, still).q)
+    return np.asarray(loop.tree_motion(q, still, still).q)
 
 
 def initial_positions(robot: Robot) -> Array:
@@ -170,7 +170,7 @@ class JointSliders:
         self.show_slider_positions()
 
     def show_slider_positions(self) -> None:
-        """Show the position of the sliders; one that a loop cannot take is told and not shown."""
+        """Show the position of the sliders; one at which a loop cannot close is reported and not shown."""
         q = np.array([[float(slider.value) for slider in self.sliders]])
         try:
             tree = tree_positions(q, self._loop)
@@ -227,11 +227,11 @@ def run_viewer(
     seconds: float | None,
     on_start: Callable[[str], None],
 ) -> None:
-    """Serve the viewer until Ctrl-C, or for some seconds; `on_start` is told its address."""
+    """Serve the viewer until Ctrl-C, or for some seconds; `on_start` gets its address."""
     with_loops = tree_positions(initial_positions(robot)[None, :], loop_map(robot)) if path is None else path.q
     server = _start_server(port, robot.name)
     try:
-        scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)
+        scene = Scene(server, robot, make_skeleton(robot, with_loops), shapes)
         player = JointSliders(server, scene, robot) if path is None else Player(server, scene, path)
         add_visibility_switches(server, scene)
         on_start(f"http://{HOST}:{server.get_port()}")
@@ -247,6 +247,7 @@ def run_viewer(
 
 
 def _start_server(port: int, label: str) -> ViserServer:
+    """Start a server on this machine only; DynidError where the port is taken or none."""
     import viser
 
     if not 0 <= port < 65536:

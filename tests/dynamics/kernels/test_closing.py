@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dynid import Motion, Robot, load_robot, regressor
-from dynid.dynamics.kernels.closing import BEYOND, REACHED, _place_links, _write_closure_equations, closure_arrays_of
-from dynid.dynamics.kernels.geometry import geometry_of
+from dynid.dynamics.kernels.closing import BEYOND, REACHED, _place_links, _write_closure_equations, closure_arrays
+from dynid.dynamics.kernels.geometry import tree_arrays
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.dynamics.kernels.threads import thread_count, use_threads
 from dynid.dynamics.regressor import regressor_chunks
@@ -34,10 +34,10 @@ def test_equations_and_their_derivatives(seed: int) -> None:
     closure = Closure((str(first), str(second)), DIRECTIONS, passive, points, freeze(np.zeros(6)))
     closed = replace(robot, closures=(closure,))
     q = rng.uniform(-3.0, 3.0, len(names))
-    geometry = geometry_of(closed)
+    geometry = tree_arrays(closed)
     A, J, pose = np.empty((6, 7)), np.empty((6, len(names))), np.empty(12 * len(geometry.parent))
     _place_links(geometry, q, pose)
-    _write_closure_equations(geometry, closure_arrays_of(closed, geometry), pose, J, A)
+    _write_closure_equations(geometry, closure_arrays(closed, geometry), pose, J, A)
     loop = loop_map(closed)
     assert loop is not None
     along = [loop._closure_derivatives(q[None], e[None], 1)[1][0] for e in np.eye(len(q))]

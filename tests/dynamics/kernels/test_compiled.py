@@ -42,7 +42,7 @@ def test_a_kernel_outside_the_package_is_compiled_again_when_its_file_changes(
     path = tmp_path / "kernel_elsewhere.py"
     for value in (1, 2):
         path.write_text(SOURCE.format(value))
-        compiled._hash_of_sources.cache_clear()  # a process of its own would not know the old text
+        compiled._hash_kernel_sources.cache_clear()  # a process of its own would not know the old text
         assert _loaded(path).value() == value
 
 

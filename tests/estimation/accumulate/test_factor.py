@@ -54,15 +54,15 @@ def test_squares_of_the_residual_are_the_sum_over_rows() -> None:
     x = np.random.default_rng(4).standard_normal(6)
     W, y = rows[:, :-1], rows[:, -1]
     assert_allclose(factor.residual_squares(x), ((y - W @ x) ** 2).sum(), rtol=1e-12)
-    assert_allclose(factor.squares, (y**2).sum(), rtol=1e-12)
-    assert_allclose(factor.spread, ((y - y.mean()) ** 2).sum(), rtol=1e-10)
-    assert_allclose(ChannelFactor.empty(6).spread, 0.0)
+    assert_allclose(factor.sum_of_squares, (y**2).sum(), rtol=1e-12)
+    assert_allclose(factor.sum_of_squares_about_mean, ((y - y.mean()) ** 2).sum(), rtol=1e-10)
+    assert_allclose(ChannelFactor.empty(6).sum_of_squares_about_mean, 0.0)
 
 
 def test_selected_columns_are_those_of_the_rows() -> None:
     rows = random_rows(300, 7, 5)
     chosen = np.array([4, 0, 2])
-    same(ChannelFactor.of(rows).select(chosen), ChannelFactor.of(rows[:, [4, 0, 2, 6]]))
+    same(ChannelFactor.of(rows).select_columns(chosen), ChannelFactor.of(rows[:, [4, 0, 2, 6]]))
 
 
 @pytest.mark.parametrize("friction", [(), PLAIN])

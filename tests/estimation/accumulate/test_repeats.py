@@ -206,7 +206,7 @@ def content(q: np.ndarray, tau: np.ndarray, rows: int = 1000) -> Content:
     marking = ContentMarker()
     samples = Samples(np.arange(len(q)) / 100.0, q, None, None, tau)
     for start in range(0, len(q), rows):
-        marking.add(samples.take(slice(start, start + rows)))
+        marking.add_samples(samples.select_rows(slice(start, start + rows)))
     return marking.content()
 
 

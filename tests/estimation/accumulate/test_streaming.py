@@ -60,11 +60,11 @@ def rows(log: Log, treatment: Treatment) -> dict[str, np.ndarray]:
 
 
 def predicted(wide: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return np.column_stack([c.row(wide)[:, :-1] @ values[c.columns] for c in EQUATION.channels])
+    return np.column_stack([c.rows_in_wide(wide)[:, :-1] @ values[c.columns] for c in EQUATION.channels])
 
 
 def measured(wide: np.ndarray) -> np.ndarray:
-    return np.column_stack([channel.row(wide)[:, -1] for channel in EQUATION.channels])
+    return np.column_stack([channel.rows_in_wide(wide)[:, -1] for channel in EQUATION.channels])
 
 
 def same(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
@@ -129,14 +129,14 @@ def test_a_part_has_the_rows_of_the_whole(treatment: Treatment, start: float) ->
 
 def test_the_end_of_a_segment_is_trimmed_where_the_last_window_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     treatment = Treatment(200.0, 8.0)
-    size = 4 * treatment.context
+    size = 4 * treatment.context_samples
     monkeypatch.setattr(module, "SIZE", size)
-    for extra in (1, 2, treatment.trim, treatment.context):
-        length = size + treatment.context + extra
+    for extra in (1, 2, treatment.trimmed_samples, treatment.context_samples):
+        length = size + treatment.context_samples + extra
         found = rows(log_of(recording(np.arange(length) / 200.0)), treatment)
-        assert found["t"].min() >= treatment.trim / 200.0 - 1e-9
-        assert found["t"].max() < (length - treatment.trim) / 200.0
-        assert found["t"].max() >= (length - treatment.trim - treatment.decimation) / 200.0 - 1e-9
+        assert found["t"].min() >= treatment.trimmed_samples / 200.0 - 1e-9
+        assert found["t"].max() < (length - treatment.trimmed_samples) / 200.0
+        assert found["t"].max() >= (length - treatment.trimmed_samples - treatment.decimation) / 200.0 - 1e-9
 
 
 def test_restarts_and_bad_rows_leave_the_rest_as_it_is() -> None:
@@ -168,7 +168,9 @@ def test_memory_is_bounded() -> None:
     try:
         seen = survey(log, robot)
         rows = 0
-        for window in module.windows(log, seen, module.Splitting(600, 0.025, 100, True), Findings("x", seen.rate)):
+        for window in module.windows_of_log(
+            log, seen, module.Splitting(600, 0.025, 100, True), Findings("x", seen.rate)
+        ):
             rows += window.core.stop - window.core.start
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -111,10 +111,10 @@ def test_refits_are_least_squares_within_the_limits_of_physics(
     robot, log = puma
     tried = dynid.identify(robot, log, friction=PLAIN).tried
     assert tried is not None
-    refit = Refit(tried.samples.thinned(150))
+    refit = Refit(tried.samples.thin_out(150))
     signs = (1.0, -1.0, 1.0, 1.0, -1.0, 1.0)
     task = ReadingTask(refit, replace(Reading.as_recorded(6), gain=signs, tau_order=(0, 1, 2, 4, 3, 5), **changes))
-    rows, own, weights = task.equations.rows, task.equations.own, task.weights(None)
+    rows, own, weights = task.equations.rows, task.equations.own_unknown_count, task.channel_weights(None)
     C, N, k = rows.shape
     A, b = np.zeros((C, N, C * own + k - own)), np.zeros((C, N))
     for c in range(C):
@@ -128,7 +128,7 @@ def test_refits_are_least_squares_within_the_limits_of_physics(
         limits[:, C * own :] = task.equations.limits
         limits = np.vstack([limits, np.eye(gram.shape[0])[: C * own][task.equations.positive.ravel()]]) / scale
         limits /= np.linalg.norm(limits, axis=1)[:, None]
-        found = task.fit(weights, fold)
+        found = task.fit_unknowns(weights, fold)
         x = np.append(found[:, :own].ravel(), found[0, own:]) * scale
         slope = (gram / scale / scale[:, None]) @ x + RIDGE * x - pull / scale
         force, off = nnls(limits.T, slope)
@@ -139,7 +139,7 @@ def test_refits_are_least_squares_within_the_limits_of_physics(
         assert force.max() > 1e-3 * size  # some of the limits hold something back
         left = ((b - np.einsum("cnk,ck->cn", rows, found)) ** 2)[:, used].sum(axis=1)
         if fold is None:
-            assert np.allclose(left, task.squares_left(found), rtol=1e-6)
+            assert np.allclose(left, task.residual_squares(found), rtol=1e-6)
             assert refit.fitted_error(Reading.as_recorded(6)) <= refit.fitted_error(
                 Reading.as_recorded(6), limited=True
             )
@@ -150,7 +150,7 @@ def test_the_best_gain_is_that_of_one_more_column(puma: tuple[Robot, Log]) -> No
     tried = dynid.identify(robot, log, friction=PLAIN).tried
     assert tried is not None
     wrong = replace(Reading.as_recorded(6), gain=(1.0, 1.0, 3.0, 1.0, 1.0, 1.0))
-    gains = ReadingTask(Refit(tried.samples.thinned(150)), wrong).best_gains()
+    gains = ReadingTask(Refit(tried.samples.thin_out(150)), wrong).best_torque_factors()
     assert gains[2] == pytest.approx(1.0 / 3.0, rel=0.05)
 
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.dynamics.friction import HARMONICS, find_block
+from dynid.dynamics.friction import HARMONICS, find_friction_block
 from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.inference.cross_validation import Folds
 from dynid.estimation.inference.jackknife import group_blocks
@@ -46,8 +46,10 @@ def test_held_out_errors_are_those_of_refits() -> None:
             rows = (W[~out][:, :, chosen] / noise[:, None]).reshape(-1, len(chosen))
             x, *_ = np.linalg.lstsq(rows, (tau[~out] / noise).ravel(), rcond=None)
             squares += ((tau[out] - W[out][:, :, chosen] @ x) ** 2).sum(axis=0)
-        assert_allclose(folds.rmse(folds.errors(chosen)), np.sqrt(squares / len(tau)), rtol=1e-6)
-        assert_allclose(folds.nrmse(folds.errors(chosen)), np.sqrt(squares / len(tau)) / tau.std(axis=0), rtol=1e-6)
+        assert_allclose(folds.rmse(folds.errors_of_fits(chosen)), np.sqrt(squares / len(tau)), rtol=1e-6)
+        assert_allclose(
+            folds.nrmse(folds.errors_of_fits(chosen)), np.sqrt(squares / len(tau)) / tau.std(axis=0), rtol=1e-6
+        )
     blocks, trials = choose_friction_blocks(
         state.equation, state.blocks, noise, logs=1, per_log=(), left_out=state.unseen_harmonics,
         always=("viscous", "offset"), optional=("coulomb",),
@@ -55,8 +57,8 @@ def test_held_out_errors_are_those_of_refits() -> None:
     assert blocks == ("viscous", "offset", "coulomb")
     (trial,) = trials
     assert (trial.block, trial.admitted) == ("coulomb", True)
-    assert_allclose(trial.before, folds.nrmse(folds.errors(without)).mean(), rtol=1e-6)
-    assert_allclose(trial.error, folds.nrmse(folds.errors(np.arange(len(unknowns)))).mean(), rtol=1e-6)
+    assert_allclose(trial.before, folds.nrmse(folds.errors_of_fits(without)).mean(), rtol=1e-6)
+    assert_allclose(trial.error, folds.nrmse(folds.errors_of_fits(np.arange(len(unknowns)))).mean(), rtol=1e-6)
 
 
 EXTRA: dict[str, Callable[[Array, Array], Array]] = {
@@ -156,7 +158,7 @@ def test_a_joint_on_a_short_way_gets_no_harmonic_of_a_longer_period(seed: int) -
     result = dynid.identify(robot, dynid.Log(motion.t, motion.q, tau=tau))
     high = {name for name, k in HARMONICS.items() if k > 2} & set(result.friction)
     assert high
-    symbols = {find_block(name).symbols[0] for name in high}
+    symbols = {find_friction_block(name).symbols[0] for name in high}
     assert {name.joint for name in result.names if name.symbol in symbols} == {"1", "3"}
     low = dynid.identify(robot, dynid.Log(motion.t, motion.q, tau=tau), friction=(*DEFAULT, "sine", "sine2"))
     wanted = measured(beyond)

@@ -193,8 +193,8 @@ def test_columns_of_gravity_are_the_torques_of_another_gravity() -> None:
     equation = dynid.collect_state(robot, log_of_motion(robot, 0, plain=True), friction=PLAIN, cutoff=8.0).equation
     motion = motion_of(robot, 1, duration=2.0)
     columns = GravityColumns(equation)
-    columns.find_hidden(motion.q)
-    E = columns.of_log(motion.q, equation.base.values(robot.parameters))
+    columns.find_hidden_columns(motion.q)
+    E = columns.columns_of_log(motion.q, equation.base.values(robot.parameters))
     tau = [dynid.simulate(some, motion).tau for some in (robot, other)]
     change = np.array(tau[1]) - np.array(tau[0])
     assert E.shape[2] == 5  # first moments of the first link have no effect on an upright robot

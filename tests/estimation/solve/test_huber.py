@@ -270,7 +270,7 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
             reads[0] += 1
             return super().chunks(rows)
 
-    add = _PieceCollector.add
+    add = _PieceCollector.add_window
 
     def watched(self: _PieceCollector, *args: Any, **named: Any) -> None:
         add(self, *args, **named)
@@ -278,7 +278,7 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("dynid.logs.log.SMALL", 0)
     monkeypatch.setattr("dynid.estimation.solve.robust.KEPT_BYTES", 6_000_000)
-    monkeypatch.setattr(_PieceCollector, "add", watched)
+    monkeypatch.setattr(_PieceCollector, "add_window", watched)
     result = dynid.identify(
         robot_of("puma560"), Log.of(Counted(log._all_samples, 4096)), friction=PLAIN, validate=others("thinned"),
         estimator="huber",

@@ -95,14 +95,14 @@ def test_deviations_are_those_of_the_recursion() -> None:
 
 def test_leaving_out_a_block_is_a_recursion_without_it() -> None:
     """Shifts of the jackknife against refits from scratch, to 1e-8 of the largest value."""
-    from dynid.estimation.regression.structure import structural_columns
+    from dynid.estimation.regression.structure import structurally_independent_columns
     from dynid.estimation.solve.recursive import find_levels, recursion_shifts
 
     robot, log = noisy()
     state = dynid.collect_state(robot, log, friction=PLAIN)
     unknowns = Unknowns.of(state.equation, PLAIN, 1)
-    kept, _ = structural_columns(state.equation, unknowns)
-    unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in kept])
+    kept, _ = structurally_independent_columns(state.equation, unknowns)
+    unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in kept])
     levels = find_levels(state.equation, unknowns)
     whole = solve_recursively(unknowns, total_factors(state.blocks), levels)
     shifts, essential = recursion_shifts(unknowns, whole, levels, [(block,) for block in state.blocks])

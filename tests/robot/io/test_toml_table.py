@@ -12,7 +12,7 @@ from dynid import DynidError, Robot, bundled_robots, load_robot, regressor
 from dynid.errors import RobotFileError, UnknownRobotError
 from dynid.robot.io.toml_writer import table_text
 from dynid.robot.robot import StoredRobot
-from dynid.storage.records import build, dump
+from dynid.storage.records import from_plain_data, to_plain_data
 from robots import random_motion
 
 MINIMAL = "[[joint]]\nalpha = 0.3\n[link.1]\nmass = 2.0\ncom = [0.1, 0, 0]\ninertia = [1, 0, 0, 2, 0, 2.5]\n"
@@ -106,12 +106,12 @@ def test_almost_right_angles_are_snapped_with_a_note(tmp_path: Path) -> None:
     assert robot.links[1].mdh.alpha.value == math.pi / 2
     assert robot.links[1].placement.rotation[1, 1] == 0.0
     assert "90 degrees" in robot.notes[0]
-    note = build(StoredRobot, dump(StoredRobot, robot)).notes[0]
+    note = from_plain_data(StoredRobot, to_plain_data(StoredRobot, robot)).notes[0]
     assert note == robot.notes[0]
     assert (note.code, note.facts["degrees"], note.remedy) == ("angle_snapped", 90.0, "snap=False keeps it")
     assert note.for_command_line.endswith("; --no-snap keeps it")
-    older = dump(StoredRobot, robot) | {"notes": ["a sentence"]}
-    assert build(StoredRobot, older).notes == ("a sentence",)
+    older = to_plain_data(StoredRobot, robot) | {"notes": ["a sentence"]}
+    assert from_plain_data(StoredRobot, older).notes == ("a sentence",)
     kept = load_text(tmp_path, text, snap=False)
     assert kept.links[1].placement.rotation[1, 1] != 0.0
     assert not kept.notes

@@ -49,9 +49,9 @@ def simulate(
     from dynid.logs.simulate import simulate as simulated
 
     inputs = [trajectory, Path(robot), *([sensor] if sensor else [])]
-    log_options.check_outputs(out, json, suffixes=recordings.SUFFIXES, keep=inputs)
+    log_options.check_output_files(out, json, suffixes=recordings.SUFFIXES, keep=inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
-    loaded = recordings.robot_of_motion(trajectory, loaded)
+    loaded = recordings.robot_with_joints_of_motion(trajectory, loaded)
     motion = recordings.read_motion(trajectory, loaded)
     if rate is not None:
         motion = recordings.resample_motion(motion, rate)
@@ -161,9 +161,9 @@ def identify(
         terminal.refuse_unused_options(
             {"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate"
         )
-    files = log_options.paths_of_logs((*logs, *(validate or ())))
+    files = log_options.files_of_log_arguments((*logs, *(validate or ())))
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
-    log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
+    log_options.check_output_files(out, json, suffixes=(".json",), keep=inputs)
     report_output.check_report_path(report, (out, json), inputs)
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)

@@ -67,7 +67,7 @@ def excite(
     limits = motions.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
-        motions.check_accelerations(loaded, limits)
+        motions.require_acceleration_limits(loaded, limits)
     with motions.progress_bar(screen) as bar:
         task = bar.add_task("designing the motion", total=1.0) if bar else None
         found = design_excitation(
@@ -129,7 +129,7 @@ def view(
     )
     path = None
     if trajectory is not None:
-        loaded = motions.robot_of_path(trajectory, loaded, reader)
+        loaded = motions.robot_with_joints_of_path(trajectory, loaded, reader)
         path = motions.read_joint_path(trajectory, loaded, reader)
     shapes, notes = motions.read_urdf_shapes(robot, loaded)
     screen = terminal.make_console(json)
@@ -171,13 +171,13 @@ def markers(
     from dynid.cli.output import recordings
     from dynid.logs.markers import angles_from_markers
 
-    log_options.check_outputs(
+    log_options.check_output_files(
         out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot), *([cameras] if cameras else [])]
     )
     loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
     read = recordings.read_markers(file, marker or [], unit, cameras)
-    at = recordings.still_frames(read.t, still)
+    at = recordings.still_frame_range(read.t, still)
     fit = angles_from_markers(
         loaded, read.t, read.positions if read.triangulation is None else read.triangulation, read.links,
         start=posture, at=at, refine_camera=refine_camera,

@@ -159,9 +159,9 @@ def gains(
     from dynid.payload.payload import payload_parameters
 
     _check_input_and_output_files(robot, loaded, unloaded, gear, json)
-    centre = _parse_fixed_count_numbers(com, "--com", "three numbers x,y,z in m", 3)
+    centre = _parse_numbers_of_count(com, "--com", "three numbers x,y,z in m", 3)
     six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
-    about = None if inertia is None else _parse_fixed_count_numbers(inertia, "--inertia", six, 6)
+    about = None if inertia is None else _parse_numbers_of_count(inertia, "--inertia", six, 6)
     parameters = payload_parameters(mass, centre, about)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
@@ -191,11 +191,11 @@ def _finish_outputs(found: Payload | Gains, screen: Console, outputs: Outputs) -
 def _check_input_and_output_files(
     robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None
 ) -> None:
-    """See before any work that no output overwrites an input and no log is given twice."""
+    """Check before any work that no output overwrites an input and no log is given twice."""
     from dynid.cli import log_options, terminal
 
     words = [*loaded, *unloaded]
-    inputs = [Path(robot), *log_options.paths_of_logs(words), *([Path(gear)] if gear else [])]
+    inputs = [Path(robot), *log_options.files_of_log_arguments(words), *([Path(gear)] if gear else [])]
     terminal.check_output_path("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:
@@ -234,8 +234,8 @@ def _load_result_of_robot(word: str, robot: Robot) -> Identification:
     return result
 
 
-def _parse_fixed_count_numbers(text: str, option: str, what: str, count: int) -> list[float]:
-    """So many numbers from an option."""
+def _parse_numbers_of_count(text: str, option: str, what: str, count: int) -> list[float]:
+    """Parse exactly `count` numbers, separated by commas, from an option."""
     from dynid.cli import terminal
 
     numbers = terminal.parse_numbers(text, option, what)

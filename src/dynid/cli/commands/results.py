@@ -18,7 +18,7 @@ from dynid.cli.options import (
     ZeroOption,
     complete_robot_name,
     load_robot_file,
-    reading_options,
+    robot_file_options,
 )
 from dynid.errors import DynidError
 from dynid.messages import Message
@@ -80,7 +80,7 @@ def check(
 
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    found = check_robot(robot, **reading_options())
+    found = check_robot(robot, **robot_file_options())
     screen, outputs = terminal.make_console(json), terminal.Outputs()
 
     def write_mended(place: Path) -> None:
@@ -171,7 +171,7 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
         return load_robot_file(source, lock=lock)
     if not path.is_file():
         raise DynidError("file_not_found", "there is no file '{source}'", source=source)
-    if reading_options():
+    if robot_file_options():
         raise DynidError(
             "option_not_applicable", "--xacro and --package-path are about robot files; '{source}' is a result",
             "leave them out", source=source,
@@ -234,15 +234,15 @@ def report(
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
     place = report_output.default_report_path(results) if out is None else out
-    keep = [*results, *log_options.paths_of_logs(words)]
-    log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
+    keep = [*results, *log_options.files_of_log_arguments(words)]
+    log_options.check_output_files(place, json, suffixes=(".html",), keep=keep)
     bodies = report_output.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
     screen = terminal.make_console(json)
     common = {"command": report_output.command_as_typed(), "inputs": results}
     page_warnings: tuple[Message, ...] = ()
     if len(found) > 1:
-        names = report_output.result_names(results)
+        names = report_output.unique_result_names(results)
         page_warnings = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]

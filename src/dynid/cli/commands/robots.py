@@ -108,7 +108,7 @@ def base(
     outputs.write_json_file(json, lambda: facts | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     if compared is not None:
-        screen.print(identifiability.comparison_table(compared))
+        screen.print(identifiability.method_comparison_table(compared))
     identifiability.show_base_parameters(found, screen, latex=latex, values=numbers)
     if barycentric:
         identifiability.show_barycentric(found, screen)
@@ -184,12 +184,12 @@ def init(
     terminal.check_output_path("--out", out)
     terminal.check_output_path("--json", json)
     found = project.sketch_project(robot, logs or [], Path("."), load_robot)
-    text = found.text()
+    text = found.project_file_text()
     project.parse_project(out, text.encode())
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: write_text(place, text))
     outputs.write_json_file(json, found.facts)
-    for line in found.lines():
+    for line in found.summary_lines():
         terminal.print_line(screen, line)
     outputs.show_written_files(screen)
     outputs.finish(found.warnings)

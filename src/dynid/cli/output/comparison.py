@@ -116,6 +116,7 @@ def runs_table(compared: Comparison) -> Table:
 
 
 def _percent_text(share: float) -> str:
+    """A share in percent, with few digits."""
     return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.0f} %" if share < 10.0 else "> 1000 %"
 
 
@@ -139,6 +140,7 @@ def parameters_table(compared: Comparison, names: Sequence[str], *, apart: str =
 
 
 def _parameter_cell(run: EstimatorRun, name: str, apart: str) -> str:
+    """Value and standard deviation of a parameter in one run; `-` where the run does not have it."""
     result = run.found
     if name not in result.names:
         return "-"
@@ -162,6 +164,7 @@ def comparison_json_data(compared: Comparison) -> dict[str, object]:
 
 
 def _run_json_data(compared: Comparison, run: EstimatorRun) -> dict[str, object]:
+    """One run of a comparison for `--json`, or why it was refused."""
     own: dict[str, object] = {"model": run.model, "estimator": run.estimator, "seconds": run.seconds}
     if run.result is None or run.prediction is None:
         return {**own, "refusal": run.refusal}

@@ -40,14 +40,14 @@ def show_base_parameters(
     """Print the groups of parameters, the relations, the number with its gap, and what it means."""
     title = f"{base.robot.name}: {base.count} base parameters ({base.question.model} model, method {base.method})"
     screen.print(escape_markup(title), style="bold", highlight=False)
-    screen.print(groups_table(base))
+    screen.print(parameter_groups_table(base))
     relations = base.latex if latex else base.relations
     if relations:
         screen.print(f"\n{len(relations)} relations:", highlight=False)
         for line in relations:
             screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
     if values is not None:
-        screen.print(values_table(base, values))
+        screen.print(base_values_table(base, values))
     gap = "ranks decided exactly" if math.isinf(base.gap) else f"gap {base.gap:.1e} between kept and dropped columns"
     if base.certificate is not None:
         gap = f"certificate: {base.certificate}"
@@ -57,8 +57,8 @@ def show_base_parameters(
     screen.print(escape_markup(describe_identifiability(base)), highlight=False)
 
 
-def groups_table(base: BaseParameters) -> Table:
-    """No effect, known, regrouped, base."""
+def parameter_groups_table(base: BaseParameters) -> Table:
+    """Table of the standard parameters in four groups: no effect, known, regrouped, base."""
     from rich.table import Table
 
     table = Table("", "number", "parameters", box=None, padding=(0, 2, 0, 0))
@@ -76,7 +76,7 @@ def groups_table(base: BaseParameters) -> Table:
     return table
 
 
-def values_table(base: BaseParameters, values: Array) -> Table:
+def base_values_table(base: BaseParameters, values: Array) -> Table:
     """Base parameters with numerical values."""
     from rich.table import Table
 
@@ -89,7 +89,7 @@ def values_table(base: BaseParameters, values: Array) -> Table:
 
 
 def describe_identifiability(base: BaseParameters) -> str:
-    """One sentence for a person who wants to identify this robot."""
+    """Sentence on how many parameters can be identified, for a person who wants to identify this robot."""
     total = len(base.columns) - len(base.known)
     seen = {"reaction": "the forces on its base", "energy": "its energy", "power": "its power"}
     channel = seen.get(base.question.model, "its joint torques")
@@ -102,8 +102,8 @@ def describe_identifiability(base: BaseParameters) -> str:
     )
 
 
-def comparison_table(compared: MethodComparison) -> Table:
-    """Methods side by side."""
+def method_comparison_table(compared: MethodComparison) -> Table:
+    """Table of what every method found, one row per method."""
     from rich.table import Table
 
     verdict = escape_markup(command_line_wording(compared.verdict))
@@ -163,7 +163,7 @@ def read_standard_values(path: Path, robot: Robot) -> Array:
 def base_parameter_json_data(
     base: BaseParameters, compared: MethodComparison | None, values: Array | None
 ) -> dict[str, object]:
-    """Everything for machines; coefficients as text where they are symbolic."""
+    """Base parameters for `--json`; coefficients as text where they are symbolic."""
     rows = {
         base.columns[k]: {
             base.columns[c]: value if isinstance(value, float) else str(value) for c, value in row.items()
@@ -227,7 +227,7 @@ class PlateRelation:
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """What the robot's own sensor cannot tell."""
+        """Warnings on parameters that the robot's own force plate cannot determine."""
         if self.hidden:
             what = (
                 "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: torques need ratio^2 J, "
@@ -272,12 +272,12 @@ def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
 def show_barycentric(base: BaseParameters, screen: Console) -> None:
     """Print the base parameters in barycentric letters."""
     screen.print("\nin barycentric parameters (links with all masses beyond lumped at the joints):", highlight=False)
-    for line in barycentric(base.robot).relations_of(base):
+    for line in barycentric(base.robot).base_parameter_relations(base):
         screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
 
 
 def plate_json_data(answer: PlateRelation) -> dict[str, object]:
-    """The answer for machines."""
+    """Relation of torques and force plate for `--json`."""
     relation = answer.relation
     return {
         "N_d": len(relation.S),
@@ -295,13 +295,13 @@ def plate_json_data(answer: PlateRelation) -> dict[str, object]:
 
 
 def barycentric_json_data(base: BaseParameters) -> dict[str, object]:
-    """Barycentric parameters for machines: base = matrix b, b = definition X."""
+    """Barycentric parameters for `--json`: base = matrix b, b = definition X."""
     found: Barycentric = barycentric(base.robot)
     return {
         "names": found.names,
         "definition": found.matrix.tolist(),
-        "relations": found.relations_of(base),
-        "matrix": found.matrix_of(base).tolist(),
+        "relations": found.base_parameter_relations(base),
+        "matrix": found.base_parameter_matrix(base).tolist(),
     }
 
 
@@ -323,7 +323,7 @@ def show_model_parameters(found: ModelParameters, screen: Console) -> None:
             if level == i:
                 screen.print("  " + escape_markup(expression), highlight=False, soft_wrap=True)
                 screen.print("    " + escape_markup(function), highlight=False, soft_wrap=True)
-    screen.print(f"\n{describe_blocks(found)}", highlight=False)
+    screen.print(f"\n{describe_model_parameter_count(found)}", highlight=False)
 
 
 def show_model_parameter_count(name: str, found: ModelParameterCount, screen: Console) -> None:
@@ -335,8 +335,8 @@ def show_model_parameter_count(name: str, found: ModelParameterCount, screen: Co
     screen.print(f"blocks m_1 .. m_{len(found.blocks)}: {_join_numbers(found.blocks)}", highlight=False)
 
 
-def describe_blocks(found: ModelParameters) -> str:
-    """One sentence for a person who wants to identify this robot."""
+def describe_model_parameter_count(found: ModelParameters) -> str:
+    """Sentence on the number of model parameters per joint, for a person who wants to identify this robot."""
     if not found.unknown:
         return (
             "With known geometry these are base parameters, each a fixed sum of standard ones; "
@@ -349,7 +349,7 @@ def describe_blocks(found: ModelParameters) -> str:
 
 
 def model_parameter_json_data(found: ModelParameters) -> dict[str, object]:
-    """Everything for machines; values of nominal geometry and inertias are null where unknown."""
+    """Model parameters for `--json`; values of nominal geometry and inertias are null where unknown."""
     return {
         "robot": found.robot.name,
         "unknown": found.unknown,
@@ -367,9 +367,10 @@ def model_parameter_json_data(found: ModelParameters) -> dict[str, object]:
 
 
 def count_json_data(name: str, found: ModelParameterCount) -> dict[str, object]:
-    """The number for machines."""
+    """Number of model parameters for `--json`."""
     return {"robot": name, "count": found.count, "blocks": found.blocks, "complete": found.complete}
 
 
 def _join_numbers(blocks: tuple[int, ...]) -> str:
+    """Numbers in a list with commas."""
     return ", ".join(map(str, blocks))

@@ -74,10 +74,10 @@ def show_identification(result: Identification, screen: Console, *, details: boo
         )
         if len(same) < len(joint_parameters(result).names):
             screen.print(joint_parameters_table(result, same))
-    screen.print(joints_table(result))
+    screen.print(joint_errors_table(result))
     print_line(screen, _errors_legend(result))
     if details and result.joint_errors:
-        screen.print(motion_table(result))
+        screen.print(motion_and_rest_errors_table(result))
         print_line(screen, MOTION_LEGEND)
     for note in result.notes:
         show_note(note, screen)
@@ -143,13 +143,13 @@ def show_friction(result: Identification, screen: Console) -> None:
         print_line(screen, f"  refused (a block must lower it by 3 %): {', '.join(gains)}")
 
 
-def friction_layout(result: Identification) -> dict[str, dict[int, int]]:
+def friction_table_layout(result: Identification) -> dict[str, dict[int, int]]:
     """Friction parameters as columns (symbol, with @log where offsets differ) of {joint: index of the parameter}."""
     equation, index = result.equation, {name: k for k, name in enumerate(result.names)}
     n = equation.robot.n
     places: dict[str, dict[int, int]] = {}
     for block in result.friction:
-        for c, column in enumerate(equation.blocks_of[block]):
+        for c, column in enumerate(equation.columns_by_friction_block[block]):
             name = equation.names[column]
             for own in (name, *(name.of_log(log + 1) for log in range(len(result.findings)))):
                 if own in index:
@@ -167,13 +167,13 @@ def parameters_table(result: Identification) -> Table:
         table.add_column(title, justify="right")
     table.add_column("unit")
     table.add_column("essential")
-    of_friction = {k for column in friction_layout(result).values() for k in column.values()}
+    of_friction = {k for column in friction_table_layout(result).values() for k in column.values()}
     half, essential = result.quantile * result.sigma, set(result.essential)
     for k, name in enumerate(result.names):
         if k not in of_friction:
             table.add_row(
                 escape_markup(name), number_text(result.values[k], 5), number_text(half[k], 2),
-                _relative_text(half[k], result.values[k]), escape_markup(result.units[k]),
+                _relative_half_width_text(half[k], result.values[k]), escape_markup(result.units[k]),
                 "*" if name in essential else "",
             )  # fmt: skip
     return table
@@ -209,11 +209,13 @@ def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table
         if np.isnan(value):
             table.add_row(escape_markup(name), "lost", "", "")
         else:
-            table.add_row(escape_markup(name), number_text(value, 5), number_text(half, 2), _relative_text(half, value))
+            table.add_row(
+                escape_markup(name), number_text(value, 5), number_text(half, 2), _relative_half_width_text(half, value)
+            )
     return table
 
 
-def _relative_text(half: float, value: float) -> str:
+def _relative_half_width_text(half: float, value: float) -> str:
     """Half width in percent of the value."""
     if half == 0.0:
         return "fixed"
@@ -229,7 +231,7 @@ def friction_table(result: Identification, *, apart: str = " ") -> Table:
     table = Table("friction", "unit", box=None)
     for name in result.joints:
         table.add_column(escape_markup(name), justify="right", overflow="fold")
-    for title, column in friction_layout(result).items():
+    for title, column in friction_table_layout(result).items():
         cells = []
         for channel in result.equation.torque_channels:
             k = column.get(channel.joint)
@@ -250,6 +252,7 @@ def number_text(value: float, digits: int) -> str:
 
 
 def _parameters_legend(result: Identification) -> str:
+    """Line below the table of parameters: what the intervals, stars, rank and condition mean."""
     how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
     return (
         f"+-: half width of the 95 % interval ({how}); *: {len(result.essential)} of {len(result.names)} parameters "
@@ -258,8 +261,8 @@ def _parameters_legend(result: Identification) -> str:
     )
 
 
-def joints_table(result: Identification) -> Table:
-    """Errors per joint, on the data used and on others, and what the residual still knows."""
+def joint_errors_table(result: Identification) -> Table:
+    """Errors per joint, on the data used and on held-out data, and what structure is left in the residual."""
     from rich.table import Table
 
     table = Table("joint" if len(result.channels) == len(result.joints) else "channel", box=None)
@@ -306,7 +309,7 @@ MOTION_LEGEND = (
 )
 
 
-def motion_table(result: Identification) -> Table:
+def motion_and_rest_errors_table(result: Identification) -> Table:
     """Errors per joint in motion and at rest, beside those of trivial models."""
     from rich.table import Table
 
@@ -325,7 +328,7 @@ def motion_table(result: Identification) -> Table:
 
 
 def describe_residual(colour: float, velocity: float, position: float) -> str:
-    """What a residual still knows, in words, where it matters."""
+    """Structure left in a residual (colour, dependence on velocity and position), in words, where it matters."""
     told = [
         f"{100.0 * share:.0f} % goes with {what}"
         for share, what in ((velocity, "velocity"), (position, "position"))
@@ -337,6 +340,7 @@ def describe_residual(colour: float, velocity: float, position: float) -> str:
 
 
 def _errors_legend(result: Identification) -> str:
+    """Line below the table of errors: what NRMSE and validation mean."""
     filtered = "nothing filtered" if result.cutoff is None else f"both filtered at {result.cutoff:.4g} Hz"
     text = (
         f"NRMSE: error over the standard deviation of the measured {MEASURED[result.model]}, {filtered}; "
@@ -351,7 +355,7 @@ def _errors_legend(result: Identification) -> str:
 
 
 def _diagnosis_json_data(diagnosis: Diagnosis) -> dict[str, object]:
-    """Alternatives for machines."""
+    """Alternatives that a diagnosis tried, for `--json`."""
     rows = [
         {
             "kind": x.kind, "what": x.what, "error": x.error, "named": x.is_named,
@@ -363,7 +367,7 @@ def _diagnosis_json_data(diagnosis: Diagnosis) -> dict[str, object]:
 
 
 def identification_json_data(result: Identification) -> dict[str, object]:
-    """A summary for machines; `Identification.save` keeps everything."""
+    """Summary of a result for `--json`; `Identification.save` keeps everything."""
     return {
         "robot": result.robot.name,
         "locks": dict(result.robot.locks),
@@ -437,6 +441,7 @@ def identification_json_data(result: Identification) -> dict[str, object]:
 
 
 def _joint_json_data(result: Identification) -> dict[str, object] | None:
+    """Parameters of the joint torques for `--json`; None where they do not follow from a force plate."""
     if not result.equation.options.has_reactions or not _has_joint_parameters(result):
         return None
     found = joint_parameters(result)
@@ -449,7 +454,7 @@ def _joint_json_data(result: Identification) -> dict[str, object] | None:
 
 
 def score_json_data(score: Score) -> dict[str, object]:
-    """Errors for machines."""
+    """Errors per channel for `--json`."""
     return {
         "rmse": _to_float_list(score.rmse),
         "nrmse": _to_float_list(score.nrmse),
@@ -463,4 +468,5 @@ def score_json_data(score: Score) -> dict[str, object]:
 
 
 def _to_float_list(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[float]:
+    """Plain floats of an array."""
     return [float(x) for x in values]

@@ -41,15 +41,15 @@ def show_physical_parameters(found: PhysicalParameters, screen: Console) -> None
     screen.print(parameters_table(found))
     print_line(screen, "data: how much of the prior's doubt the data took away; +-: where the data alone decide")
     screen.print(cost_table(found))
-    print_line(screen, cost_sentence(found))
+    print_line(screen, describe_cost_of_consistency(found))
     for binding in found.bindings:
         print_line(screen, f"binds ({100.0 * binding.share:.0f} % of the pressure): {binding}")
     for note in found.notes:
         show_note(note, screen)
 
 
-def cost_sentence(found: PhysicalParameters) -> str:
-    """What it costs to be physical."""
+def describe_cost_of_consistency(found: PhysicalParameters) -> str:
+    """Sentence on how much physically consistent parameters predict worse than the identified ones."""
     if not found.is_changed:
         return "bodies can have the identified parameters as they are: the fit is unchanged"
     return (
@@ -154,7 +154,7 @@ def physical_json_data(found: PhysicalParameters) -> dict[str, object]:
 
 
 def show_check(found: Check, screen: Console) -> None:
-    """Print what was looked at and whether it can be mended; the faults follow as warnings."""
+    """Print which links were checked and whether they can be repaired; the faults follow as warnings."""
     known = len(found.bodies) - len(found.unknown)
     print_line(screen, f"{found.robot.name}: {known} of {len(found.bodies)} links have values", style="bold")
     if found.unknown:
@@ -176,7 +176,7 @@ def show_check(found: Check, screen: Console) -> None:
 
 
 def check_json_data(found: Check) -> dict[str, object]:
-    """A check for machines."""
+    """Check of a robot file for `--json`."""
     return {
         "robot": found.robot.name,
         "links": list(found.bodies),
@@ -212,7 +212,7 @@ def parse_bounds(words: Sequence[str]) -> dict[str, Interval]:
 
 
 def check_output_paths(physical: Path | None, urdf: Path | None, others: list[Path], keep: list[Path]) -> None:
-    """See before any work that the files can be written, each to its own place."""
+    """Check before any work that the files can be written, each to its own place."""
     terminal.check_output_path("--physical", physical, suffixes=(".json",), keep=keep)
     terminal.check_output_path("--urdf", urdf, suffixes=(".urdf",), keep=keep)
     places = [path.resolve() for path in (*others, physical, urdf) if path is not None]
@@ -320,5 +320,6 @@ def _values_table(
 
 
 def _intervals_legend(groups: int) -> str:
+    """Line below a table: what the intervals mean."""
     how = f"jackknife over {groups} blocks of time" if groups else "textbook formula, white residuals"
     return f"+-: half width of the 95 % interval ({how})"

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.cli.log_options import LogReader
-from dynid.cli.output.recordings import read_motion, robot_of_motion
+from dynid.cli.output.recordings import read_motion, robot_with_joints_of_motion
 from dynid.cli.terminal import escape_markup, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
-from dynid.report.excitation import nominal_values, write_page
+from dynid.report.excitation import nominal_base_values, write_page
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes
 from dynid.viewer.server import JointPath, make_joint_path
@@ -77,8 +77,8 @@ def limits_from_options(
     return limits
 
 
-def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> None:
-    """A motion through points needs acceleration limits: say so before the search."""
+def require_acceleration_limits(robot: Robot, limits: Mapping[str, object] | None) -> None:
+    """Refuse a motion through points without acceleration limits, before the search."""
     if not np.isfinite(find_limits(robot, limits).acceleration).all():
         raise DynidError(
             "missing_acceleration_limits", "a motion through points needs acceleration limits", "give --acceleration",
@@ -109,6 +109,7 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
 
 
 def _duration_text(excitation: Excitation) -> str:
+    """Duration of the motion, or that there is none."""
     return f"{excitation.duration:.1f} s" if math.isfinite(excitation.duration) else "points without a motion"
 
 
@@ -130,7 +131,7 @@ def expected_errors_table(excitation: Excitation) -> Table:
     """Expected deviations, the worst ones; relative where the robot file knows the values."""
     from rich.table import Table
 
-    errors, values = excitation.expected_errors(), nominal_values(excitation)
+    errors, values = excitation.expected_errors(), nominal_base_values(excitation)
     noise, shown = excitation.assumed_noise[0], min(WORST, len(errors))
     title = f"expected deviation for noise {noise:g} on every row of one period, the {shown} largest"
     table = Table("parameter", "deviation", "relative", box=None, title=title)
@@ -180,10 +181,10 @@ SHOWN = 5
 """Notes that are printed at most."""
 
 
-def robot_of_path(file: Path, robot: Robot, reader: LogReader) -> Robot:
+def robot_with_joints_of_path(file: Path, robot: Robot, reader: LogReader) -> Robot:
     """The robot without the joints that a motion or log does not have."""
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
-        return robot_of_motion(file, robot)
+        return robot_with_joints_of_motion(file, robot)
     reader.read_log(str(file))
     return reader.robot_with_locks()
 
@@ -224,7 +225,7 @@ def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:
 def view_json_data(
     robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[Message], address: str
 ) -> dict[str, object]:
-    """What is shown, for machines."""
+    """What the viewer shows, for `--json`."""
     return {
         "robot": robot.name,
         "address": address,
@@ -236,7 +237,7 @@ def view_json_data(
 
 
 def open_in_browser(address: str, screen: Console, *, browser: bool) -> None:
-    """Tell where the robot is to be seen, and open it."""
+    """Print the address of the viewer, and open it in the browser where asked for."""
     import sys
     import webbrowser
 

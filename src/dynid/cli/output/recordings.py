@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.cli.terminal import escape_markup
-from dynid.concurrency import NEEDS_SPAWN, has_polars_lost_its_threads
+from dynid.concurrency import NEEDS_SPAWN, is_polars_without_threads
 from dynid.errors import DynidError, LogError, MotionError
 from dynid.excitation.quintics import Quintics
 from dynid.logs.cameras import Camera, Triangulation, read_cameras, triangulate
@@ -41,7 +41,7 @@ _KEYS = {"positions": "q", "velocities": "v", "accelerations": "a"}
 _YAML_FORM = Message("unknown_yaml", "this is not the YAML that dynid excite writes", "use its .csv or .json")
 
 
-def robot_of_motion(path: Path, robot: Robot) -> Robot:
+def robot_with_joints_of_motion(path: Path, robot: Robot) -> Robot:
     """The robot without the joints that a motion does not have, which are held at 0."""
     if path.suffix.lower() not in (".json", ".yaml", ".yml"):
         return robot_with_locks_of(robot, [read_log(path, robot)])
@@ -83,6 +83,7 @@ def read_motion(path: Path, robot: Robot) -> Motion:
 
 
 def _parse_trajectory_text(name: str, text: str, suffix: str) -> Any:
+    """Data of a trajectory file in JSON or YAML."""
     if suffix != ".json":
         return _parse_yaml(name, text)
     try:
@@ -189,6 +190,7 @@ def show_simulated_log(log: Log, robot: Robot, screen: Console) -> None:
 
 
 def _rms_and_peak_torques(log: Log) -> list[tuple[float, float]]:
+    """Root mean square and largest torque of every joint."""
     assert log.tau is not None
     return [(float(np.sqrt((x**2).mean())), float(np.abs(x).max())) for x in log.tau.T]
 
@@ -229,13 +231,14 @@ def write_log(path: Path, log: Log, plate: Robot | None = None) -> None:
 
 
 def _write_columns(path: Path, columns: Mapping[str, Array]) -> None:
+    """Write named columns as NPZ, Parquet or CSV, by the suffix."""
     if path.suffix.lower() == ".npz":
         with path.open("wb") as file:  # given a name, NumPy would add .npz to one in capitals
             np.savez(file, **columns)  # type: ignore[arg-type]
         return
     import polars as pl
 
-    if has_polars_lost_its_threads():
+    if is_polars_without_threads():
         raise DynidError(NEEDS_SPAWN.about(str(path)))
     frame = pl.DataFrame(dict(columns))
     if path.suffix.lower() == ".parquet":
@@ -339,6 +342,7 @@ def _triangulate_columns(
 
 
 def _parse_marker_links(markers: Sequence[str]) -> dict[str, str]:
+    """Link of every marker, from NAME=LINK words."""
     carriers: dict[str, str] = {}
     for word in markers:
         name, sign, link = word.partition("=")
@@ -354,6 +358,7 @@ def _parse_marker_links(markers: Sequence[str]) -> dict[str, str]:
 
 
 def _read_marker_table(path: Path) -> tuple[list[str], Array]:
+    """Header and numbers of a CSV file of markers."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
@@ -373,6 +378,7 @@ def _read_marker_table(path: Path) -> tuple[list[str], Array]:
 
 
 def _parse_marker_row(path: Path, number: int, line: list[str], count: int) -> list[float]:
+    """Numbers of one line of a marker file, NaN where a cell is empty."""
     if len(line) != count:
         raise DynidError(
             "cell_count_mismatch", "{path}: line {number} has {count} entries, the first line {expected}", path=path,
@@ -386,7 +392,7 @@ def _parse_marker_row(path: Path, number: int, line: list[str], count: int) -> l
         ) from error  # fmt: skip
 
 
-def still_frames(t: Array, still: float) -> slice:
+def still_frame_range(t: Array, still: float) -> slice:
     """Frames from the first on for some seconds, at least one."""
     if not 0.0 <= still <= t[-1] - t[0]:
         raise DynidError(
@@ -397,7 +403,7 @@ def still_frames(t: Array, still: float) -> slice:
 
 
 def show_marker_fit(fit: MarkerFit, robot: Robot, file: MarkerFile, screen: Console) -> None:
-    """Print what fits how well, markers and joints."""
+    """Print how well markers and joints fit."""
     from rich.table import Table
 
     screen.print(
@@ -444,7 +450,7 @@ def _camera_json_data(found: Triangulation) -> dict[str, object]:
 
 
 def marker_json_data(fit: MarkerFit, robot: Robot, file: MarkerFile) -> dict[str, object]:
-    """The fit for machines, without its samples."""
+    """Fit of the markers for `--json`, without its samples."""
     return {
         "robot": robot.name,
         "joints": robot.joint_names,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dynid.cli import terminal
-from dynid.cli.options import reading_words
+from dynid.cli.options import robot_file_option_words
 from dynid.cli.project import values_in_use
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
@@ -21,12 +21,12 @@ from dynid.physical.parameters import PhysicalParameters
 
 
 def default_report_path(results: Sequence[Path]) -> Path:
-    """Beside the result; a comparison has a name of its own."""
+    """Where a report is written by default: beside the result; a comparison has a name of its own."""
     return results[0].with_suffix(".html") if len(results) == 1 else results[0].with_name("comparison.html")
 
 
 def check_report_arguments(results: Sequence[Path], with_logs: bool) -> None:
-    """Refuse what makes no sense, before any work."""
+    """Refuse arguments of `dynid report` that make no sense together, before any work."""
     resolved = [path.resolve() for path in results]
     if len(set(resolved)) < len(resolved):
         raise DynidError("same_result_twice", "the same result is named twice; a comparison needs different ones")
@@ -49,7 +49,7 @@ def load_physical_parameters(path: Path) -> PhysicalParameters | None:
 
 
 def check_report_path(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
-    """See before any work that the report can be written and is none of the other files."""
+    """Check before any work that the report can be written and is none of the other files."""
     terminal.check_output_path("--report", report, suffixes=(".html",), keep=keep)
     for other in others:
         if report is not None and other is not None and other.resolve() == report.resolve():
@@ -86,7 +86,7 @@ def write_identification_report(
     )  # fmt: skip
 
 
-def result_names(files: Sequence[Path]) -> list[str]:
+def unique_result_names(files: Sequence[Path]) -> list[str]:
     """What to call the results: their files' names, with folders where these are alike."""
     stems = [path.stem for path in files]
     return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
@@ -103,7 +103,7 @@ def record_command(
 ) -> Identification:
     """The result, which knows by which command it was made and which one comes next."""
     command = command_as_typed()
-    words = shlex.join([robot, *(word for name in lock for word in ("--lock", name)), *reading_words()])
+    words = shlex.join([robot, *(word for name in lock for word in ("--lock", name)), *robot_file_option_words()])
     saved = "" if out is None else shlex.quote(str(out))
     call = Call(command, words, " --unloaded ".join(map(shlex.quote, logs)), saved)
     origin = replace(result.origin, command=command)

@@ -33,7 +33,7 @@ from dynid.dynamics.kernels.compiled import (
     force_out_of_frame,
     inlined,
     load_pose,
-    load_row,
+    load_row_vector,
     load_spatial,
     load_vector,
     motion_into_frame,
@@ -55,8 +55,8 @@ from dynid.dynamics.kernels.links import (
     body_terms,
     force_of_body,
     momentum_of_body,
-    move_links,
-    pose_links,
+    write_link_motions,
+    write_link_poses,
 )
 from dynid.dynamics.kernels.rows import (
     POWER,
@@ -121,8 +121,8 @@ def write_motions_in_base_frame(geometry: Geometry, samples: Samples, n: int, wo
     """Fill links and world; S of the channels, and v and a of the links, in the base frame."""
     links, world, S, channels = work.links, work.world, work.S, work.channels
     v, a = work.v, work.a
-    move_links(geometry, samples, n, links)
-    pose_links(geometry, links, world)
+    write_link_motions(geometry, samples, n, links)
+    write_link_poses(geometry, links, world)
     for k in range(channels):
         store_spatial(S, k * SPATIAL, base_channel(k))
     for i in range(geometry.parent.shape[0]):
@@ -137,7 +137,7 @@ def write_motions_in_base_frame(geometry: Geometry, samples: Samples, n: int, wo
 
 @inlined
 def bias_gradient(diagonal: Vector, mixed: Vector, w: Vector) -> Vector:
-    """Q w of a symmetric Q."""
+    """Gradient Q w of the bias term w'Qw/2, Q symmetric by its diagonal and its mixed entries."""
     return (
         diagonal[0] * w[0] + mixed[2] * w[1] + mixed[1] * w[2],
         mixed[2] * w[0] + diagonal[1] * w[1] + mixed[0] * w[2],
@@ -255,7 +255,7 @@ def lagrangian_rows_adjoint(
     by_v, by_g, swept, f, weight = work.by_v, work.by_g, work.swept, work.f, work.weight
     for n in range(gq.shape[0]):
         write_motions_in_base_frame(geometry, samples, n, work)
-        gravity = load_row(samples.base_frame, base_row_of_sample(samples, n), GRAVITY)
+        gravity = load_row_vector(samples.base_frame, base_row_of_sample(samples, n), GRAVITY)
         write_channel_rates(geometry, samples, n, work)
         by_v[:] = 0.0
         by_g[:] = 0.0
@@ -333,7 +333,7 @@ def scalar_rows_adjoint(
     by_v, by_a, by_g, swept = work.by_v, work.by_a, work.by_g, work.swept
     for n in range(gq.shape[0]):
         write_motions_in_base_frame(geometry, samples, n, work)
-        gravity = load_row(base_frame, base_row_of_sample(samples, n), GRAVITY)
+        gravity = load_row_vector(base_frame, base_row_of_sample(samples, n), GRAVITY)
         by_v[:] = 0.0
         by_a[:] = 0.0
         swept[:] = 0.0

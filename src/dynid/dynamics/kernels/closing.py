@@ -17,13 +17,13 @@ from dynid.dynamics.kernels.compiled import (
     inlined,
     load_pose,
     load_rotation,
-    load_row,
+    load_row_vector,
     rotate,
     rotate_back,
     scale,
     store_vector,
 )
-from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, geometry_of
+from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, tree_arrays
 from dynid.dynamics.kernels.links import store_rotation
 from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.robot.robot import DIRECTIONS, Robot
@@ -74,8 +74,8 @@ class Closings(NamedTuple):
     keep: Integers
 
 
-def closure_arrays_of(robot: Robot, geometry: Geometry) -> Closings:
-    """Arrays of a robot's closures."""
+def closure_arrays(robot: Robot, geometry: Geometry) -> Closings:
+    """A robot's closures as plain arrays for the kernels."""
     position = {robot.links[int(k)].joint: i for i, k in enumerate(geometry.link)}
     joints = len(robot.tree_joints)
     frames = np.array([[position[name] for name in c.links] for c in robot.closures], dtype=np.int64).reshape(-1, 2)
@@ -189,8 +189,8 @@ def follow_paths(robot: Robot, C: Array, offset: Array, start: Array, q: Array, 
     The tree's joints are C y + offset; start (n + passive,) is near an assembly. A path ends where the regularity falls
     below `least`, or below 0.3 of what it is at the assembly if that is less.
     """
-    geometry = geometry_of(robot)
-    closings = closure_arrays_of(robot, geometry)
+    geometry = tree_arrays(robot)
+    closings = closure_arrays(robot, geometry)
     scales = loop_scales(robot, closings, geometry, C, start)
     loops, N = Loops(geometry, closings, scales, C, offset), len(q)
     paths = Paths(scales, np.empty((N, len(start))), np.empty(N), np.empty(N, dtype=np.int64), 0.0)
@@ -208,8 +208,8 @@ def follow_paths(robot: Robot, C: Array, offset: Array, start: Array, q: Array, 
 
 def closure_derivatives(robot: Robot, C: Array, tree: Array) -> Array:
     """Derivatives (N, m, n + passive) of the closure equations by y, at the tree's joints (N, joints)."""
-    geometry = geometry_of(robot)
-    closings = closure_arrays_of(robot, geometry)
+    geometry = tree_arrays(robot)
+    closings = closure_arrays(robot, geometry)
     tree = np.ascontiguousarray(tree)
     out = np.empty((len(tree), len(closings.keep), C.shape[1]))
     run_on_sample_ranges(len(tree), lambda a, b: _write_closure_derivatives(geometry, closings, C, tree[a:b], out[a:b]))
@@ -362,7 +362,7 @@ def _close_loops_by_newton(
                     B[r, c] = total
                 else:
                     S[r, c - n] = total * scales.column[c]
-        if not _invert(S, P) or worst <= goal:
+        if not _invert_matrix(S, P) or worst <= goal:
             return worst, moved
         last = 0.0
         for c in range(m):
@@ -379,7 +379,7 @@ def _close_loops_by_newton(
 
 
 @compiled
-def _invert(S: Array, P: Array) -> bool:
+def _invert_matrix(S: Array, P: Array) -> bool:
     """Inverse of S by Gauss and Jordan; False, and P zero, where S is singular."""
     m = S.shape[0]
     A = S.copy()
@@ -446,9 +446,9 @@ def _place_links(geometry: Geometry, q: Array, pose: Array) -> None:
         at = i * POSE
         j = geometry.joint[i]
         store_rotation(geometry, i, q[j] if j >= 0 else 0.0, pose, at)
-        p = load_row(geometry.translation, i, 0)
+        p = load_row_vector(geometry.translation, i, 0)
         if geometry.kind[i] == PRISMATIC:
-            p = add(p, scale(q[j], rotate(load_rotation(pose, at), load_row(geometry.axis, i, 0))))
+            p = add(p, scale(q[j], rotate(load_rotation(pose, at), load_row_vector(geometry.axis, i, 0))))
         before = geometry.parent[i] * POSE
         if before >= 0:
             R, origin = load_pose(pose, before)
@@ -470,8 +470,8 @@ def _write_closure_equations(geometry: Geometry, closings: Closings, pose: Array
         k, direction = closings.keep[r, 0], closings.keep[r, 1]
         R1, p1 = load_pose(pose, closings.frames[k, 0] * POSE)
         R2, p2 = load_pose(pose, closings.frames[k, 1] * POSE)
-        tip1 = add(p1, rotate(R1, load_row(closings.points, k, 0)))
-        tip2 = add(p2, rotate(R2, load_row(closings.points, k, 3)))
+        tip1 = add(p1, rotate(R1, load_row_vector(closings.points, k, 0)))
+        tip2 = add(p2, rotate(R2, load_row_vector(closings.points, k, 3)))
         x = rotate_back(R1, (R2[0], R2[3], R2[6]))
         y = rotate_back(R1, (R2[1], R2[4], R2[7]))
         z = rotate_back(R1, (R2[2], R2[5], R2[8]))
@@ -483,7 +483,7 @@ def _write_closure_equations(geometry: Geometry, closings: Closings, pose: Array
                 continue
             i = closings.row[j]
             R, p = load_pose(pose, i * POSE)
-            w = rotate(R, load_row(geometry.axis, i, 0))
+            w = rotate(R, load_row_vector(geometry.axis, i, 0))
             if geometry.kind[i] == PRISMATIC:
                 zero = (0.0, 0.0, 0.0)
                 J[r, j] = closings.side[k, j] * _closure_equation(rotate_back(R1, w), zero, zero, zero, direction)
@@ -497,7 +497,7 @@ def _write_closure_equations(geometry: Geometry, closings: Closings, pose: Array
 
 @inlined
 def _closure_equation(position: Vector, x: Vector, y: Vector, z: Vector, direction: int) -> float:
-    """One of six: the position's entries, then half the skew part of the matrix with columns x, y, z."""
+    """One of the six closure equations: entries of the position, then half the skew part of the matrix (x, y, z)."""
     if direction < 3:
         return position[direction]
     if direction == 3:

@@ -58,12 +58,12 @@ def _with_cache_stamp(dispatcher: Callable[P, T], function: Callable[P, T]) -> C
     """Tie the cache on disk to all kernel sources: numba looks at the caller's file alone, not at its callees'."""
     file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if file is not None and hasattr(file, "_source_stamp"):
-        file._source_stamp = _hash_of_sources(Path(inspect.getfile(function)))
+        file._source_stamp = _hash_kernel_sources(Path(inspect.getfile(function)))
     return dispatcher
 
 
 @cache
-def _hash_of_sources(own: Path) -> str:
+def _hash_kernel_sources(own: Path) -> str:
     """Hash of a function's own file and of all kernel sources."""
     files = sorted({own, *Path(__file__).parent.glob("*.py")})
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
@@ -99,8 +99,8 @@ def load_vector(x: Array, at: int) -> Vector:
 
 
 @inlined
-def load_row(x: Array, i: int, at: int) -> Vector:
-    """Vector stored in a row of a matrix, at x[i, at:at + 3]."""
+def load_row_vector(x: Array, i: int, at: int) -> Vector:
+    """Vector stored at x[i, at:at + 3], in row i of a matrix."""
     return x[i, at], x[i, at + 1], x[i, at + 2]
 
 

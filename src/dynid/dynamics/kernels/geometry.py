@@ -74,8 +74,8 @@ class RowLayout(NamedTuple):
     rotor: Integers
 
 
-def geometry_of(robot: Robot) -> Geometry:
-    """Arrays of a robot's open tree."""
+def tree_arrays(robot: Robot) -> Geometry:
+    """A robot's open tree as plain arrays for the kernels."""
     order = robot.topological_order
     position = {k: i for i, k in enumerate(order)} | {-1: -1}
     joint_of = {k: j for j, k in enumerate(robot.tree_joints)}

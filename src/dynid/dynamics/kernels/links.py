@@ -20,7 +20,7 @@ from dynid.dynamics.kernels.compiled import (
     dot,
     inlined,
     load_rotation,
-    load_row,
+    load_row_vector,
     load_spatial,
     load_vector,
     rotate,
@@ -58,8 +58,8 @@ def store_rotation(geometry: Geometry, i: int, q: float, out: Array, at: int) ->
 
 
 @inlined
-def move_links(geometry: Geometry, samples: Samples, n: int, links: Array) -> None:
-    """Fill links (L * LINK,): pose, velocity and acceleration of every link at sample n."""
+def write_link_motions(geometry: Geometry, samples: Samples, n: int, links: Array) -> None:
+    """Write links (L * LINK,): pose, velocity and acceleration of every link at sample n."""
     for i in range(geometry.parent.shape[0]):
         at = i * LINK
         j = geometry.joint[i]
@@ -69,8 +69,8 @@ def move_links(geometry: Geometry, samples: Samples, n: int, links: Array) -> No
             q, qd, qdd = samples.q[n, j], samples.qd[n, j], samples.qdd[n, j]
         store_rotation(geometry, i, q, links, at)
         R = load_rotation(links, at)
-        e = load_row(geometry.axis, i, 0)
-        p = load_row(geometry.translation, i, 0)
+        e = load_row_vector(geometry.axis, i, 0)
+        p = load_row_vector(geometry.translation, i, 0)
         if kind == PRISMATIC:
             p = add(p, scale(q, rotate(R, e)))
         store_vector(links, at + POSITION, p)
@@ -109,13 +109,13 @@ def base_row_of_sample(samples: Samples, n: int) -> int:
 def base_motion(samples: Samples, n: int) -> tuple[Spatial, Spatial]:
     """Return v and a of the base frame, in its own axes."""
     b, x = base_row_of_sample(samples, n), samples.base_frame
-    v = load_row(x, b, 0), load_row(x, b, LINEAR)
-    return v, (load_row(x, b, SPATIAL), load_row(x, b, SPATIAL + LINEAR))
+    v = load_row_vector(x, b, 0), load_row_vector(x, b, LINEAR)
+    return v, (load_row_vector(x, b, SPATIAL), load_row_vector(x, b, SPATIAL + LINEAR))
 
 
 @inlined
-def pose_links(geometry: Geometry, links: Array, world: Array) -> None:
-    """Fill world (L * POSE,): the poses of all links in the base frame."""
+def write_link_poses(geometry: Geometry, links: Array, world: Array) -> None:
+    """Write world (L * POSE,): the poses of all links in the base frame."""
     for i in range(geometry.parent.shape[0]):
         at, own, before = i * POSE, i * LINK, geometry.parent[i] * POSE
         if before < 0:
@@ -143,7 +143,7 @@ Body: TypeAlias = tuple[Vector, Vector, Vector, Vector, tuple[Vector, Vector, Ve
 
 @inlined
 def body_terms(w: Vector, a: Spatial) -> Body:
-    """Collect what the rows of a body need; a = (wd; acc)."""
+    """Terms of a link's angular velocity w and acceleration a = (wd; acc) that the row of its body needs."""
     wd, acc = a
     w00, w11, w22 = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     w01, w02, w12 = w[0] * w[1], w[0] * w[2], w[1] * w[2]

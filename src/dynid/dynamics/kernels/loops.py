@@ -18,12 +18,12 @@ from dynid.dynamics.kernels.closing import (
     REACHED,
     SINGULAR,
     Paths,
-    closure_arrays_of,
+    closure_arrays,
     closure_derivatives,
     columns_that_move_loops,
     follow_paths,
 )
-from dynid.dynamics.kernels.geometry import geometry_of
+from dynid.dynamics.kernels.geometry import tree_arrays
 from dynid.errors import DeadPointError, LoopError, SingularPathError
 from dynid.robot.robot import DIRECTIONS, Closure, Robot
 from dynid.robot.transform import Array, skew
@@ -52,8 +52,8 @@ class LoopMap:
     at: Array
     gap: float = 0.0
 
-    def solve(self, q: Array, v: Array, a: Array, t: Array | None = None) -> TreeMotion:
-        """Positions, velocities and accelerations of the tree, with the Gdot v term in the accelerations.
+    def tree_motion(self, q: Array, v: Array, a: Array, t: Array | None = None) -> TreeMotion:
+        """Positions, velocities and accelerations of the tree's joints, with the Gdot v term in the accelerations.
 
         t (N,): instants that an error names. Where `gap` is not 0, the closures stay open by it (rad, or lengths of the
         loop) with random signs: so the effect of rounding shows, enlarged.
@@ -135,7 +135,7 @@ class LoopMap:
     @property
     def _loop_moving_joints(self) -> list[int]:
         """Active joints that move a loop; the others have a constant column in G."""
-        closings = closure_arrays_of(self.robot, geometry_of(self.robot))
+        closings = closure_arrays(self.robot, tree_arrays(self.robot))
         return [int(b) for b in np.flatnonzero(columns_that_move_loops(closings, self.C[:, : self.n]))]
 
     def _inverse_and_jacobian(self, tree: Array) -> tuple[Array, Array]:
@@ -166,11 +166,11 @@ class LoopMap:
         return self._solve_passive_motion(-right, P)
 
     def _second_derivative(self, tree: Array, x: Array, y: Array) -> Array:
-        """H(x, y)."""
+        """Second derivative H(x, y) of the closure equations along x and y."""
         return 0.25 * (self._closure_derivatives(tree, x + y, 2)[2] - self._closure_derivatives(tree, x - y, 2)[2])
 
     def _third_derivative(self, tree: Array, x: Array, y: Array, z: Array) -> Array:
-        """T(x, y, z)."""
+        """Third derivative T(x, y, z) of the closure equations along x, y and z."""
         parts = ((x + y + z, 1.0), (x + y - z, -1.0), (x - y + z, -1.0), (x - y - z, 1.0))
         return np.asarray(sum(sign * self._closure_derivatives(tree, d, 3)[3] for d, sign in parts)) / 24.0
 
@@ -225,8 +225,8 @@ class _PoseSeries:
         self.index = {link.joint: k for k, link in enumerate(robot.links)}
         self.known: dict[int, tuple[list[Array], list[Array]]] = {}
 
-    def of(self, joint: str) -> tuple[list[Array], list[Array]]:
-        """Coefficients of R (N, 3, 3) and p (N, 3) of a link, in the base's frame."""
+    def pose_coefficients(self, joint: str) -> tuple[list[Array], list[Array]]:
+        """Taylor coefficients of a link's rotation R (N, 3, 3) and position p (N, 3), in the base frame."""
         return self._link_pose_series(self.index[joint])
 
     def _link_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
@@ -271,7 +271,7 @@ def _multiply_series(rule: str, a: list[Array], b: list[Array]) -> list[Array]:
 
 def _closure_series(poses: _PoseSeries, closure: Closure) -> list[Array]:
     """Derivatives of one closure's equations, in the axes of its first frame."""
-    (R1, p1), (R2, p2) = (poses.of(name) for name in closure.links)
+    (R1, p1), (R2, p2) = (poses.pose_coefficients(name) for name in closure.links)
     tip1 = [a + np.einsum("Nij,j->Ni", R, closure.points[0]) for a, R in zip(p1, R1, strict=True)]
     tip2 = [a + np.einsum("Nij,j->Ni", R, closure.points[1]) for a, R in zip(p2, R2, strict=True)]
     between = [b - a for a, b in zip(tip1, tip2, strict=True)]

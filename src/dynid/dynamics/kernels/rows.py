@@ -21,7 +21,7 @@ from dynid.dynamics.kernels.compiled import (
     inlined,
     load_pose,
     load_rotation,
-    load_row,
+    load_row_vector,
     load_spatial,
     load_vector,
     motion_into_frame,
@@ -44,9 +44,9 @@ from dynid.dynamics.kernels.links import (
     base_motion,
     base_row_of_sample,
     body_terms,
-    move_links,
-    pose_links,
     write_body_row,
+    write_link_motions,
+    write_link_poses,
 )
 from dynid.robot.transform import Array
 
@@ -89,7 +89,7 @@ def base_channel(k: int) -> Spatial:
 def joint_axis(geometry: Geometry, i: int) -> Spatial:
     """S of link i's own joint, in its frame."""
     turns = 1.0 if geometry.kind[i] == REVOLUTE else 0.0
-    e = load_row(geometry.axis, i, 0)
+    e = load_row_vector(geometry.axis, i, 0)
     return scale(turns, e), scale(1.0 - turns, e)
 
 
@@ -163,7 +163,7 @@ def write_rows_of_sample(
     joints = q.shape[1] if rows > channels else 0
     links, motions, width = work.links, work.S, work.width
     start = n * rows * p if flat.shape[0] > rows * p else 0
-    move_links(geometry, samples, n, links)
+    write_link_motions(geometry, samples, n, links)
     for i in range(geometry.parent.shape[0]):
         v = load_spatial(links, i * LINK + V)
         if kind == TORQUE:
@@ -192,9 +192,9 @@ def write_lagrangian_rows(geometry: Geometry, layout: RowLayout, samples: Sample
     flat = out.reshape(-1)
     work = allocate_workspace(geometry, layout.channels, samples.q.shape[1])
     for n in range(samples.q.shape[0]):
-        move_links(geometry, samples, n, work.links)
-        pose_links(geometry, work.links, work.world)
-        gravity = load_row(samples.base_frame, base_row_of_sample(samples, n), GRAVITY)
+        write_link_motions(geometry, samples, n, work.links)
+        write_link_poses(geometry, work.links, work.world)
+        gravity = load_row_vector(samples.base_frame, base_row_of_sample(samples, n), GRAVITY)
         for i in range(geometry.parent.shape[0]):
             body = body_terms(REST, load_spatial(work.links, i * LINK + V))
             g = rotate_back(load_rotation(work.world, i * POSE), gravity)
@@ -233,10 +233,10 @@ def write_scalar_rows(geometry: Geometry, layout: RowLayout, samples: Samples, o
     work = allocate_workspace(geometry, 0, 0)
     for n in range(samples.q.shape[0]):
         b = base_row_of_sample(samples, n)
-        move_links(geometry, samples, n, work.links)
+        write_link_motions(geometry, samples, n, work.links)
         if layout.kind == ENERGY:
-            pose_links(geometry, work.links, work.world)
-        g = load_row(samples.base_frame, b, GRAVITY)
+            write_link_poses(geometry, work.links, work.world)
+        g = load_row_vector(samples.base_frame, b, GRAVITY)
         for i in range(geometry.parent.shape[0]):
             row = n * p + layout.inertial[i]
             v = load_spatial(work.links, i * LINK + V)

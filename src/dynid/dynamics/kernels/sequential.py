@@ -103,8 +103,8 @@ GEOMETRY = len(Geometry._fields)
 
 
 @compiled
-def take_samples(q: Array, qd: Array, qdd: Array, tau: Array, *fields: Any) -> int:
-    """Feed samples q, qd, qdd, tau (N, n) to the factors of all channels; return how many were taken.
+def feed_samples(q: Array, qd: Array, qdd: Array, tau: Array, *fields: Any) -> int:
+    """Feed samples q, qd, qdd, tau (N, n) to the factors of all channels; return how many were used.
 
     It stops at a sample that is not finite, of which nothing is used. fields: those of a `Geometry`, then those of
     `Factors`, one by one: handing over a named tuple costs 0.1 us per field, as much as a fifth of an update in all.

@@ -28,7 +28,7 @@ class ChannelFactor:
 
     @staticmethod
     def empty(columns: int) -> ChannelFactor:
-        """No rows yet."""
+        """A factor without rows."""
         return ChannelFactor(np.zeros((0, columns + 1)), 0, 0.0)
 
     @staticmethod
@@ -37,20 +37,20 @@ class ChannelFactor:
         return ChannelFactor(triangularise(rows), len(rows), float(rows[:, -1].sum()))
 
     @property
-    def squares(self) -> float:
-        """Sum of y^2."""
+    def sum_of_squares(self) -> float:
+        """Sum of squares of the measured y."""
         return float((self.R[:, -1] ** 2).sum())
 
     @property
-    def spread(self) -> float:
-        """Sum of (y - mean)^2."""
-        return max(0.0, self.squares - self.total**2 / self.count) if self.count else 0.0
+    def sum_of_squares_about_mean(self) -> float:
+        """Sum of squares of the measured y about their mean."""
+        return max(0.0, self.sum_of_squares - self.total**2 / self.count) if self.count else 0.0
 
     def residual_squares(self, values: Array) -> float:
         """Sum of squares of y - W values."""
         return float(((self.R[:, -1] - self.R[:, :-1] @ values) ** 2).sum())
 
-    def select(self, columns: Array) -> ChannelFactor:
+    def select_columns(self, columns: Array) -> ChannelFactor:
         """Keep some of the columns of W."""
         return ChannelFactor(self.R[:, [*columns, self.R.shape[1] - 1]], self.count, self.total)
 
@@ -90,11 +90,11 @@ def triangularise(rows: Array) -> Array:
     scratch = _scratch.memory[: rows.size].reshape(rows.shape, order="F")
     scratch[...] = rows
     packed, *_ = dgeqrf(scratch, lwork=64 * rows.shape[1], overwrite_a=1)
-    return np.asarray(packed[: rows.shape[1]] * _upper_mask(rows.shape[1]))
+    return np.asarray(packed[: rows.shape[1]] * _upper_triangle_mask(rows.shape[1]))
 
 
 @cache
-def _upper_mask(size: int) -> Array:
+def _upper_triangle_mask(size: int) -> Array:
     """Matrix of ones on and above the diagonal."""
     return freeze(np.triu(np.ones((size, size))))
 

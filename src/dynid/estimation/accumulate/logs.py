@@ -17,7 +17,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import solve
 from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, survey_without_glitches
-from dynid.logs.cutoff import LEAST, CutoffChoice, LoopNoise, choose_cutoff, loop_noise
+from dynid.logs.cutoff import LEAST, CutoffChoice, LoopNoise, choose_cutoff, control_loop_noise
 from dynid.logs.filtering import Treatment
 from dynid.logs.log import ArraySource, Log, Progress, report_reading
 from dynid.logs.read import IN_CURRENT
@@ -53,21 +53,21 @@ def is_explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> boo
 
 
 def _is_log_explained_exactly(equation: Equation, seen: Survey) -> bool:
-    """The same for one log: least squares on samples spread over its survey leaves nothing."""
+    """Whether least squares on samples spread over a log's survey leaves no residual."""
     x = seen.samples
     if x.v is None or x.a is None:
         return False
     widest = max(len(channel.columns) for channel in equation.channels)
     if len(x) < EXACT_ROWS * widest:
         return False
-    some = x.take(np.unique(np.linspace(0, len(x) - 1, EXACT_ROWS * widest).astype(np.int64)))
+    some = x.select_rows(np.unique(np.linspace(0, len(x) - 1, EXACT_ROWS * widest).astype(np.int64)))
     assert some.v is not None
     assert some.a is not None
     motion = Motion(some.t, some.q, some.v, some.a)
     stops = np.zeros((len(motion), 0, equation.robot.n))
-    wide = equation.write(motion, stops, equation.measured(some))
+    wide = equation.write_torque_rows(motion, stops, equation.measured_channels(some))
     for channel in equation.channels:
-        own = channel.row(wide)
+        own = channel.rows_in_wide(wide)
         W, y = own[:, :-1], own[:, -1]
         left = y - W @ np.linalg.lstsq(W, y, rcond=None)[0]
         if not left.std() <= EXACT * y.std():
@@ -89,7 +89,7 @@ def collect_logs(
     options: resolved for the robot.
     """
     joints = options.joint_indices(robot)
-    surveys = tuple(survey(log, robot, measured=options.channels, joints=joints) for log in logs)
+    surveys = tuple(survey(log, robot, measured=options.required_channels, joints=joints) for log in logs)
     if options.is_robust:
         surveys = tuple(map(survey_without_glitches, surveys))
     _refuse_standstill(robot, logs, surveys)
@@ -100,7 +100,7 @@ def collect_logs(
     equation = Equation.of(
         robot,
         options,
-        friction=DEFAULT if options.blocks is None else options.blocks,
+        friction=DEFAULT if options.friction_blocks is None else options.friction_blocks,
         scale=joint_scales(robot, span),
         transmission=_common_transmission(logs, robot),
     )
@@ -110,14 +110,16 @@ def collect_logs(
     noises = [_position_noise(x, equation.shapes.scale) for x in treatments if x.smooth and x.cutoff is not None]
     if noises:
         equation = replace(equation, shapes=replace(equation.shapes, held=width_at_rest(max(noises))))
-    length = block_length(surveys, options)
+    length = block_seconds(surveys, options)
     outliers = None
     if options.is_robust:
         nominal = [choice.cutoff if choice.series else 0.0 for choice in choices]
         outliers = fit_outlier_model(equation, logs, surveys, treatments, nominal)
     noise = _motion_noise(options, surveys, choices, treatments)
-    state = State(equation, treatments[0].cutoff, reason, options.delay, options.blocks is None, motion_noise=noise)
-    if options.blocks is None or "load" in equation.friction:
+    state = State(
+        equation, treatments[0].cutoff, reason, options.delay, options.friction_blocks is None, motion_noise=noise
+    )
+    if options.friction_blocks is None or "load" in equation.friction:
         equation = _with_first_estimate(state, logs, surveys, treatments, block=length, outliers=outliers)
         outliers = None if outliers is None else outliers.with_empty_tally()
     state = replace(state, equation=equation, outliers=outliers)
@@ -125,7 +127,9 @@ def collect_logs(
     state = accumulate(state, watched, surveys, treatments, block=length, outliers=outliers)
     state = drop_repeated_samples(state)
     unsure = max(choice.unsure for choice in choices)
-    state = replace(state, loop=state.items_of_remaining_logs(_loop_noise(surveys, treatments)), noise_unsure=unsure)
+    state = replace(
+        state, loop=state.items_of_remaining_logs(_control_loop_noise(surveys, treatments)), noise_unsure=unsure
+    )
     of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
     if of_torques is None:
         return state
@@ -154,7 +158,7 @@ def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Surv
 
 
 def collect_torques_like(state: State, logs: Sequence[Log], *, outliers: OutlierModel | None = None) -> State | None:
-    """Read the torques of other logs, where the state has them beside what the model is about."""
+    """State of the joint torques of other logs, where the first state has such beside what its model is about."""
     of_torques = state.equation.torque_equation() if state.torques else None
     if of_torques is None:
         return None
@@ -174,19 +178,19 @@ def collect_logs_like(
     on_progress: Progress | None = None,
     validate: bool = True,
 ) -> State:
-    """Read other logs in the same way; outliers: of their torques, where they are parts of the logs that it knows.
+    """Read other logs with the equation and treatment of a state; outliers: where they are parts of its logs.
 
     validate: they are predicted only, so that it does not matter what noise of their motion would show.
     """
     equation = state.equation
     surveys = tuple(
-        survey(log, equation.robot, measured=equation.options.channels, joints=equation.joints) for log in logs
+        survey(log, equation.robot, measured=equation.options.required_channels, joints=equation.joints) for log in logs
     )
-    treatments = tuple(treatment_like(s, state.cutoff, state.delay) for s in surveys)
+    treatments = tuple(treatment_of_further_log(s, state.cutoff, state.delay) for s in surveys)
     if validate:
         treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
     watched = report_reading(logs, on_progress, "validating")
-    length = block_length(surveys, equation.options)
+    length = block_seconds(surveys, equation.options)
     return accumulate(state, watched, surveys, treatments, block=length, outliers=outliers)
 
 
@@ -197,7 +201,7 @@ def drop_logs_in_state(others: State, state: State) -> tuple[State, tuple[Messag
     warnings = [
         Message(
             "validation_data_already_used", known + ("" if repeat.name == repeat.other else ", which {other} holds"),
-            part=repeat.part, log=repeat.name, other=repeat.other, share=repeat.share,
+            part=repeat.describe_repeated_share, log=repeat.name, other=repeat.other, share=repeat.share,
         )
         for repeat in unseen.repeats
         if repeat.of < 0
@@ -226,7 +230,7 @@ def choose_treatments(
                 )  # fmt: skip
     elif not all(choice.series for choice in choices):
         return tuple(_unfiltered_treatment(s, options.delay) for s in surveys), choices[0].reason
-    elif complete and options.blocks is not None:
+    elif complete and options.friction_blocks is not None:
         return tuple(_unfiltered_treatment(s, options.delay) for s in surveys), (
             "velocities and accelerations are recorded and free of noise: nothing is filtered"
         )
@@ -237,7 +241,7 @@ def choose_treatments(
     return tuple(_filtered_treatment(s, choice, cutoff, options.delay) for s, choice in pairs), reason
 
 
-def treatment_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
+def treatment_of_further_log(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
     """Treatment of a further log with the cut-off and the delay of those before it."""
     return (
         _unfiltered_treatment(seen, delay)
@@ -278,15 +282,15 @@ def _motion_noise(
     return max(choice.noise_share(cutoff) for choice, cutoff in derived)
 
 
-def _loop_noise(surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> tuple[LoopNoise | None, ...]:
-    """Noise of the encoders that the controller fed back into the torques, per log."""
+def _control_loop_noise(surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> tuple[LoopNoise | None, ...]:
+    """Noise of the encoders that the controller feeds back into the torques, per log."""
     return tuple(
-        loop_noise(s, treatment.cutoff) if treatment.cutoff is not None and treatment.smooth else None
+        control_loop_noise(s, treatment.cutoff) if treatment.cutoff is not None and treatment.smooth else None
         for s, treatment in zip(surveys, treatments, strict=True)
     )
 
 
-def block_length(surveys: tuple[Survey, ...], options: Options) -> float:
+def block_seconds(surveys: tuple[Survey, ...], options: Options) -> float:
     """Seconds per block: one, less where the logs are so short that few blocks would be left; windows fit in twice."""
     total = sum(len(s.samples) / s.rate for s in surveys)
     return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (options.window or 0.0))))
@@ -307,7 +311,7 @@ def _with_default_window(
     if options.window is None:
         band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
         options = replace(options, window=PERIODS / band)
-    return replace(options, window=2 * options.half_window(treatments[0]) / treatments[0].thin_rate)
+    return replace(options, window=2 * options.half_window(treatments[0]) / treatments[0].row_writing_rate)
 
 
 def _with_first_estimate(
@@ -332,10 +336,10 @@ def _with_first_estimate(
     blocks = accumulate(simple_state, seen, surveys, treatments, block=block, most=ROWS, outliers=outliers).blocks
     unknowns = Unknowns.of(simple, first, len(logs))
     solution = solve(unknowns, total_factors(blocks))
-    place = unknowns.place[0, : simple.rigid_count]
+    place = unknowns.place[0, : simple.rigid_column_count]
     values = np.where(place >= 0, solution.values[place], 0.0)
     everything = (*DEFAULT, *OPTIONAL) if state.recipe else equation.friction
-    return equation.with_friction(everything).with_rigid(values)
+    return equation.with_friction(everything).with_rigid_estimate(values)
 
 
 def _common_transmission(logs: Sequence[Log], robot: Robot) -> Array | None:

@@ -93,11 +93,14 @@ def _explain_too_short(options: Options, seen: Survey, treatment: Treatment, fou
         )  # fmt: skip
     facts = {"rows": found.samples, "rate": seen.rate, "gaps": found.gaps, "cutoff": treatment.cutoff}
     if options.is_integral:
-        half, samples = options.half_window(treatment), treatment.shortest + 2 * options.context(treatment)
+        half, samples = (
+            options.half_window(treatment),
+            treatment.shortest_segment + 2 * options.context_samples(treatment),
+        )
         return Message(
             "no_piece_as_long_as_window", "no piece of it is as long as a window of {window:.2g} s with its "
             "surroundings ({seconds:.2g} s; {rows} rows at {rate:.4g} Hz, {gaps} gaps)",
-            "record longer or give a shorter window", window=2 * half / treatment.thin_rate,
+            "record longer or give a shorter window", window=2 * half / treatment.row_writing_rate,
             seconds=samples / treatment.rate, **facts,
         )  # fmt: skip
     if treatment.cutoff is None:
@@ -105,7 +108,7 @@ def _explain_too_short(options: Options, seen: Survey, treatment: Treatment, fou
     return Message(
         "no_piece_as_long_as_filter", "no piece of it is as long as the filter needs ({seconds:.2g} s at a cut-off of "
         "{cutoff:.3g} Hz; {rows} rows at {rate:.4g} Hz, {gaps} gaps)", "record longer or raise the cut-off",
-        seconds=treatment.shortest / treatment.rate, **facts,
+        seconds=treatment.shortest_segment / treatment.rate, **facts,
     )  # fmt: skip
 
 
@@ -186,10 +189,10 @@ class _BlockCollector:
         from_ends = ((head, t - t[0]), (tail, t[-1] - t))
         ramps = [(ramp, *_ramp_weights(s, self.length)) for ramp, s in from_ends] if self.noise else []
         for channel in self.equation.channels:
-            rows = channel.row(wide)
-            good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
-            used = channel.settled(counts)
-            share = np.where(good & used, channel.share(in_fit), 0.0)
+            rows = channel.rows_in_wide(wide)
+            good = channel.are_rows_settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
+            used = channel.are_rows_settled(counts)
+            share = np.where(good & used, channel.row_shares(in_fit), 0.0)
             fitted, left = _split_rows(rows, share, used)
             factors.append(fitted)
             unsettled.append(left)
@@ -197,7 +200,7 @@ class _BlockCollector:
                 own = share[part] > 0.0
                 ramp.append(ChannelFactor.of(rows[part][own] * (shares * np.sqrt(share[part]))[own, None]))
             if parts:
-                changes = np.concatenate([channel.row(part.reshape(-1, part.shape[2])) for part in parts])
+                changes = np.concatenate([channel.rows_in_wide(part.reshape(-1, part.shape[2])) for part in parts])
                 per_row = factors[-1].count / sum(map(len, parts))
                 noise.append(ChannelFactor.of(changes * np.sqrt(per_row)))
         if any(factor.count for factor in unsettled):
@@ -206,7 +209,7 @@ class _BlockCollector:
         self.blocks.append(Block(log, start, stop, tuple(factors), tuple(head), tuple(tail), tuple(noise)))
         self.waiting = []
         if len(self.blocks) - self.first_block > 2 * self.most:
-            self._merge_unsettled()
+            self._merge_unsettled_counts_in_pairs()
             merged = merge_neighbours(self.blocks[self.first_block :])
             self.blocks[self.first_block :] = merged
             self.length *= 2.0
@@ -222,7 +225,7 @@ class _BlockCollector:
         blocks = self.blocks[self.first_block :]
         for c, channel in enumerate(self.equation.channels):
             total = sum(block.factors[c].count for block in blocks)
-            tried = ChannelFactor.of(channel.row(wide) * np.sqrt(total / max(len(wide), 1)))
+            tried = ChannelFactor.of(channel.rows_in_wide(wide) * np.sqrt(total / max(len(wide), 1)))
             factors.append(merge_factors([tried, *(block.noise[c] for block in blocks if block.noise)]))
         self.floor.append(tuple(factors))
         self.noise = []
@@ -243,8 +246,8 @@ class _BlockCollector:
                 self.blocks[place] = replace(block, factors=tuple(own))
         self.settling[log] = tuple(settling)
 
-    def _merge_unsettled(self) -> None:
-        """Follow `merge_neighbours`: the blocks of this log are about to be merged in pairs."""
+    def _merge_unsettled_counts_in_pairs(self) -> None:
+        """Merge the counts of unsettled rows in pairs, as `merge_neighbours` does with the blocks of this log."""
         first, merged = self.first_block, dict[int, tuple[ChannelFactor, ...]]()
         for place, factors in self.unsettled.items():
             new = first + (place - first) // 2

@@ -22,7 +22,7 @@ from dynid.logs.findings import Findings
 from dynid.messages import Message
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
-from dynid.storage.records import Form, StoredAs, dump, json_text, load, pick_fields
+from dynid.storage.records import Form, StoredAs, json_text, load, pick_fields, to_plain_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class RepeatedSamples:
     gone: bool
 
     @property
-    def part(self) -> str:
+    def describe_repeated_share(self) -> str:
         """The log's name, with the share of it that is repeated."""
         return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
 
     @property
-    def message(self) -> Message:
-        """It as a warning."""
-        facts = {"part": self.part, "log": self.name, "other": self.other, "share": self.share}
+    def warning(self) -> Message:
+        """Warning that samples of this log are in an earlier one too."""
+        facts = {"part": self.describe_repeated_share, "log": self.name, "other": self.other, "share": self.share}
         if self.name == self.other:
             return Message("log_given_twice", "{part} is given twice: it is used once", **facts)
         return Message("logs_share_samples", "{part} holds the same samples as {other}: they are used once", **facts)
@@ -65,7 +65,7 @@ class State:
     them, in the noisiest log; noise_unsure: of the log that knows its noise least (see `Choice`). torques: blocks
     of the joint torques where the equation is about something else and the logs have them. floor: factors per log
     of what noise of the motion alone gives, as large as for all rows; no rows where there is none, nothing where it
-    is unknown. loop: noise that the controller fed back, per log (see `loop_noise`; not written to files, as
+    is unknown. loop: noise that the controller fed back, per log (see `control_loop_noise`; not written to files, as
     `kept`). kept_torques: the same of the joint torques, where the equation is about something else.
     """
 
@@ -101,7 +101,7 @@ class State:
     def save(self, path: str | Path) -> None:
         """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`."""
         record = StateRecord(**pick_fields(StateRecord, self))
-        write_text(Path(path), json_text(dump(StoredState, record), indent=None))
+        write_text(Path(path), json_text(to_plain_data(StoredState, record), indent=None))
 
     @staticmethod
     def load(path: str | Path) -> State:
@@ -111,7 +111,7 @@ class State:
 
     @property
     def logs(self) -> int:
-        """How many logs took part."""
+        """Number of logs that were read."""
         return len(self.settling)
 
     @property
@@ -128,14 +128,14 @@ class State:
             low, high = (np.array([getattr(found, end) for found in self.findings]) for end in ("lowest", "highest"))
             turned = np.abs(equation.transmission) @ (high.max(axis=0) - low.min(axis=0)) / equation.shapes.scale
             turned = np.zeros_like(turned) if equation.options.is_scalar else turned
-            for name in set(HARMONICS) & set(equation.blocks_of):
+            for name in set(HARMONICS) & set(equation.columns_by_friction_block):
                 k = HARMONICS[name]
-                short.append(equation.blocks_of[name][np.tile((k > 2) & (k * turned < 2.0 * np.pi), 2)])
+                short.append(equation.columns_by_friction_block[name][np.tile((k > 2) & (k * turned < 2.0 * np.pi), 2)])
         return np.concatenate(short)
 
 
 def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> State:
-    """The same state with each sample once.
+    """The state without samples that are in it, or in `before`, already.
 
     Blocks with samples that an earlier log holds, or one of those `before`, are left out; so is a log without any.
     """
@@ -236,6 +236,7 @@ class FindingsRecord:
 
 
 def _rebuild_findings(f: FindingsRecord) -> Findings:
+    """Findings of a log from its record."""
     return Findings(
         f.log, f.rate, samples=f.samples, notes=list(f.sentences), lowest=f.lowest, highest=f.highest, mean=f.mean,
         content=f.content,
@@ -249,6 +250,7 @@ def _record_content(content: Content) -> Array:
 
 
 def _rebuild_content(rows: Array) -> Content:
+    """Content marks of a log from the rows of its record."""
     check_shape("content", rows, len(rows), 3)
     if np.any(rows[:, :2] < 0.0) or np.any(rows[:, :2] >= 1 << 32):
         raise IdentificationError("record_content_marks_damaged", "the marks of a log's content are none")
@@ -281,7 +283,7 @@ class StateRecord:
     noise_unsure: float = UNSURE
 
     def check(self) -> None:
-        """Blocks and factors must be those of the logs and of the equation."""
+        """Check that blocks and factors are those of the logs and of the equation."""
         logs = len(self.settling)
         alike = len(self.findings) == logs and len(self.floor) in (0, logs)
         if not alike or any(not 0 <= block.log < logs for block in (*self.blocks, *self.torques)):
@@ -312,6 +314,7 @@ StoredState = Annotated[
 
 
 def _check_block_columns(equation: Equation, block: Block) -> None:
+    """Check that all factors of a block have the equation's columns."""
     _check_columns(equation, block.factors)
     for factors in (block.head, block.tail, block.noise):
         if factors:
@@ -319,6 +322,7 @@ def _check_block_columns(equation: Equation, block: Block) -> None:
 
 
 def _check_columns(equation: Equation, factors: tuple[ChannelFactor, ...]) -> None:
+    """Check that factors have the equation's columns, channel by channel."""
     widths = [len(channel.columns) + 1 for channel in equation.channels]
     if [factor.R.shape[1] for factor in factors] != widths:
         raise IdentificationError("record_factor_mismatch", "factors do not have the equation's columns")

@@ -52,13 +52,13 @@ HOPELESS = 1e3
 STANDARD_GRAVITY = 9.81
 
 
-def put(values: tuple[float, ...], j: int, value: float) -> tuple[float, ...]:
-    """The values with another one at place j."""
+def with_entry(values: tuple[float, ...], j: int, value: float) -> tuple[float, ...]:
+    """The values with the entry at index j replaced."""
     return (*values[:j], value, *values[j + 1 :])
 
 
-def _wrap(angle: float) -> float:
-    """The angle above -pi and up to pi."""
+def _wrap_angle(angle: float) -> float:
+    """The angle brought to the interval (-pi, pi]."""
     return float(np.pi - (np.pi - angle) % (2.0 * np.pi))
 
 
@@ -83,22 +83,22 @@ class Alternatives:
         """Refits in which friction has a timing of its own."""
         return Refit(self.refit.samples.with_free_timing())
 
-    def error(self, r: Reading) -> float:
+    def fit_error(self, r: Reading) -> float:
         """Error of a fit to all samples, a large one where the mechanism cannot move so."""
         try:
             return self.refit.fitted_error(r)
         except (DynidError, np.linalg.LinAlgError):
             return HOPELESS
 
-    def of(self, r: Reading) -> Iterator[Reading]:
-        """Every single change."""
-        yield from self.signs(r)
-        yield from self.orders(r)
-        yield from self.zeros(r)
-        yield from self.gravities(r)
-        yield from self.gains(r)
-        yield from self.factors(r)
-        yield from self.delays(r)
+    def single_changes(self, r: Reading) -> Iterator[Reading]:
+        """Every reading that differs by one change: signs, order, zeros, gravity, gains, units, gears, delays."""
+        yield from self.sign_changes(r)
+        yield from self.order_changes(r)
+        yield from self.zero_changes(r)
+        yield from self.gravity_changes(r)
+        yield from self.gain_changes(r)
+        yield from self.unit_and_gear_changes(r)
+        yield from self.delay_changes(r)
         if not self.refit.samples.equation.options.rotor_inertia and not r.rotors:
             yield replace(r, rotors=self.joints)
         if self.refit.samples.slopes is not None and not r.derived:
@@ -107,22 +107,24 @@ class Alternatives:
         if len(logs) > 1 and len(r.loads) + 1 < len(logs):
             yield from (replace(r, loads=(*r.loads, log)) for log in logs if log not in r.loads)
 
-    def springs(self, r: Reading) -> Iterator[Reading]:
-        """A spring at one joint more; in place of position-dependent torques, which would do its work."""
+    def spring_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with a spring at one more joint, in place of position-dependent torques."""
         if "spring" not in self.refit.samples.equation.friction:
             for j in self.joints:
                 if j not in r.springs:
                     yield replace(r, springs=(*r.springs, j), sines=False)
 
-    def signs(self, r: Reading) -> Iterator[Reading]:
-        """Torques and positions reversed: of one joint, or of all."""
+    def sign_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with torques or positions reversed: of one joint, or of all."""
         for j in self.joints:
-            yield replace(r, gain=put(r.gain, j, -r.gain[j]))
+            yield replace(r, gain=with_entry(r.gain, j, -r.gain[j]))
         for j in range(self.n):
-            turned = replace(r, q_factor=put(r.q_factor, j, -r.q_factor[j]), zero=put(r.zero, j, -r.zero[j]))
+            turned = replace(
+                r, q_factor=with_entry(r.q_factor, j, -r.q_factor[j]), zero=with_entry(r.zero, j, -r.zero[j])
+            )
             yield turned
             if j in self.joints:
-                yield replace(turned, gain=put(r.gain, j, -r.gain[j]))
+                yield replace(turned, gain=with_entry(r.gain, j, -r.gain[j]))
         if self.n > 1:
             torques = tuple(-x for x in r.gain)
             yield replace(r, gain=torques)
@@ -130,8 +132,8 @@ class Alternatives:
             yield turned
             yield replace(turned, gain=torques)
 
-    def orders(self, r: Reading) -> Iterator[Reading]:
-        """Joints exchanged: torques, positions or both; all in reverse, or moved on by one."""
+    def order_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with joints exchanged: torques, positions or both; all in reverse, or moved on by one."""
         if len(self.joints) < self.n:
             return
         every = tuple(range(self.n))
@@ -142,7 +144,7 @@ class Alternatives:
             moves.append(tuple(swapped))
         if self.n > 2:
             moves += [every[::-1], (*every[1:], every[0]), (every[-1], *every[:-1])]
-        plausible = self.thorough or self.error(r) > SUSPICIOUS
+        plausible = self.thorough or self.fit_error(r) > SUSPICIOUS
         for move in dict.fromkeys(moves):
             tau, gain = tuple(r.tau_order[k] for k in move), tuple(r.gain[k] for k in move)
             yield replace(r, tau_order=tau, gain=gain)
@@ -153,12 +155,12 @@ class Alternatives:
             yield moved
             yield replace(moved, tau_order=tau, gain=gain)
 
-    def zeros(self, r: Reading) -> Iterator[Reading]:
-        """Zeros off by multiples of 90 degrees, and by the angle at which the error is least, where it falls."""
-        now = self.error(r)
+    def zero_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with zeros shifted by multiples of 90 degrees, or by the angle of least error, where it falls."""
+        now = self.fit_error(r)
         for j in self.revolute:
-            tried = [replace(r, zero=put(r.zero, j, _wrap(r.zero[j] + step))) for step in STEPS]
-            if abs(self.error(tried[0]) - now) < SEEN * now:
+            tried = [replace(r, zero=with_entry(r.zero, j, _wrap_angle(r.zero[j] + step))) for step in STEPS]
+            if abs(self.fit_error(tried[0]) - now) < SEEN * now:
                 tried[:] = tried[1:2]  # invisible, unless by half a turn
             yield from tried
             if len(tried) > 1:
@@ -166,32 +168,32 @@ class Alternatives:
 
     def _zero_by_any_angle(self, r: Reading, j: int, now: float) -> Iterator[Reading]:
         def error(angle: float) -> float:
-            return self.error(replace(r, zero=put(r.zero, j, r.zero[j] + angle)))
+            return self.fit_error(replace(r, zero=with_entry(r.zero, j, r.zero[j] + angle)))
 
         sides = error(-PROBE), error(PROBE)
         bend = sides[0] + sides[1] - 2.0 * now
         lowest = now - (sides[1] - sides[0]) ** 2 / (8.0 * bend) if bend > 0.0 else min(sides)
         if lowest * PROMISING > now:
             return
-        found = self._best_zero(r, j, (-1.0, 0.0) if sides[0] < sides[1] else (0.0, 1.0))
-        if abs(_wrap(found.zero[j] - r.zero[j])) > LEAST_ZERO:
+        found = self._with_best_zero(r, j, (-1.0, 0.0) if sides[0] < sides[1] else (0.0, 1.0))
+        if abs(_wrap_angle(found.zero[j] - r.zero[j])) > LEAST_ZERO:
             yield found
 
-    def _best_zero(self, r: Reading, j: int, between: tuple[float, float]) -> Reading:
+    def _with_best_zero(self, r: Reading, j: int, between: tuple[float, float]) -> Reading:
         """The zero moved by the angle at which the error is least."""
         from scipy.optimize import minimize_scalar
 
         def moved(angle: float) -> Reading:
-            return replace(r, zero=put(r.zero, j, _wrap(r.zero[j] + angle)))
+            return replace(r, zero=with_entry(r.zero, j, _wrap_angle(r.zero[j] + angle)))
 
         found = minimize_scalar(
-            lambda x: self.error(moved(float(x))), bounds=between, method="bounded",
+            lambda x: self.fit_error(moved(float(x))), bounds=between, method="bounded",
             options={"xatol": 1e-3, "maxiter": 16},
         )  # fmt: skip
         return moved(float(found.x))
 
-    def gravities(self, r: Reading) -> Iterator[Reading]:
-        """Gravity along the axes of the base, and the direction to which the error leads from the best of them."""
+    def gravity_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with gravity along the axes of the base, or turned to the direction of least error."""
         if not self.knows_geometry:
             return
         size = float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY
@@ -199,11 +201,13 @@ class Alternatives:
         axes = [s * size * axis for axis in np.eye(3) for s in (1.0, -1.0)]
         found = [replace(r, gravity=tuple(g.tolist())) for g in axes if not np.allclose(g, now, atol=1e-3 * size)]
         yield from found
-        starts = sorted((replace(r, gravity=tuple(now.tolist())), *found), key=self.error)
-        yield from (g for start in starts[: 2 if self.thorough else 1] for g in self._tilted(start, size))
+        starts = sorted((replace(r, gravity=tuple(now.tolist())), *found), key=self.fit_error)
+        yield from (
+            g for start in starts[: 2 if self.thorough else 1] for g in self._gravity_of_least_error(start, size)
+        )
 
-    def _tilted(self, r: Reading, size: float) -> Iterator[Reading]:
-        """Gravity turned to where the error is least."""
+    def _gravity_of_least_error(self, r: Reading, size: float) -> Iterator[Reading]:
+        """Reading with gravity turned to the direction of least error."""
         from scipy.optimize import minimize
 
         start = np.array(r.gravity) / size
@@ -216,7 +220,7 @@ class Alternatives:
             return np.asarray(g * (size / np.linalg.norm(g)))
 
         def error(x: Array) -> float:
-            return self.error(replace(r, gravity=tuple(direction(x).tolist())))
+            return self.fit_error(replace(r, gravity=tuple(direction(x).tolist())))
 
         sides = [error(np.array(x)) for x in ((0.0, 0.0), (0.1, 0.0), (-0.1, 0.0), (0.0, 0.1), (0.0, -0.1))]
         if min(sides[1:]) * 1.005 > sides[0]:
@@ -230,21 +234,21 @@ class Alternatives:
         if np.arccos(np.clip(g @ start / size, -1.0, 1.0)) > LEAST_TILT:
             yield replace(r, gravity=tuple(g.tolist()))
 
-    def gains(self, r: Reading) -> Iterator[Reading]:
-        """One joint's torque times the factor that suits the other joints' parameters."""
+    def gain_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with one joint's torque times the factor that suits the other joints' parameters."""
         with suppress(np.linalg.LinAlgError):
-            for j, gain in zip(self.joints, ReadingTask(self.refit, r).best_gains().tolist(), strict=True):
+            for j, gain in zip(self.joints, ReadingTask(self.refit, r).best_torque_factors().tolist(), strict=True):
                 if 1e-4 < gain < 1e4 and max(gain, 1.0 / gain) > LEAST_GAIN:
-                    yield replace(r, gain=put(r.gain, j, r.gain[j] * gain))
+                    yield replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain))
 
-    def factors(self, r: Reading) -> Iterator[Reading]:
-        """Degrees in place of radians or the other way round, and positions of motors: all joints, or one of them."""
+    def unit_and_gear_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with degrees in place of radians or the reverse, or with positions of motors: all joints or one."""
         span = np.ptp(self.refit.samples.q, axis=0)[list(r.q_order)] * np.abs(r.q_factor)
         degrees = np.pi / 180.0
         for factor, low, high in ((degrees, 3.0, 1500.0), (1.0 / degrees, 1e-3, 0.2)):
             inside = [j for j in self.revolute if low < span[j] < high]
             for joints in ([inside] if len(inside) > 1 else []) + [[j] for j in inside]:
-                yield self._scaled(r, joints, factor)
+                yield self._with_scaled_positions(r, joints, factor)
         turning = [j for j in self.revolute if span[j] > 3.0 * np.pi]
         if not self.thorough or not turning:
             return
@@ -252,32 +256,33 @@ class Alternatives:
             widest = max(span[j] for j in joints)
             for power in (0, 1):  # torques of the joints, or of the motors
                 some = [x for x in RATIOS if 0.1 < widest / x < 2.5 * np.pi]
-                errors = {x: self.error(self._geared(r, joints, x, power)) for x in some}
+                errors = {x: self.fit_error(self._with_gear_ratio(r, joints, x, power)) for x in some}
                 if errors:
-                    ratio = self._best_ratio(r, joints, min(errors, key=lambda x: errors[x]), power)
-                    yield self._geared(r, joints, ratio, power)
+                    ratio = self._best_gear_ratio(r, joints, min(errors, key=lambda x: errors[x]), power)
+                    yield self._with_gear_ratio(r, joints, ratio, power)
 
-    def _scaled(self, r: Reading, joints: Sequence[int], factor: float) -> Reading:
+    def _with_scaled_positions(self, r: Reading, joints: Sequence[int], factor: float) -> Reading:
+        """Reading with the positions of some joints times a factor."""
         return replace(r, q_factor=tuple(x * (factor if j in joints else 1.0) for j, x in enumerate(r.q_factor)))
 
-    def _geared(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> Reading:
-        """Positions, and with power 1 torques, are those of motors with a gear ratio."""
+    def _with_gear_ratio(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> Reading:
+        """Reading in which positions, and with power 1 torques, are those of motors with a gear ratio."""
         gain = tuple(x * (ratio**power if j in joints else 1.0) for j, x in enumerate(r.gain))
-        return replace(self._scaled(r, joints, 1.0 / ratio), gain=gain)
+        return replace(self._with_scaled_positions(r, joints, 1.0 / ratio), gain=gain)
 
-    def _best_ratio(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> float:
+    def _best_gear_ratio(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> float:
         """The gear ratio near one at which the error is least, a whole number where this is as good."""
         from scipy.optimize import minimize_scalar
 
         def error(x: float) -> float:
-            return self.error(self._geared(r, joints, x, power))
+            return self.fit_error(self._with_gear_ratio(r, joints, x, power))
 
         found = minimize_scalar(error, bounds=(0.85 * ratio, 1.18 * ratio), method="bounded", options={"maxiter": 30})
         whole = float(round(found.x))
         return whole if whole and error(whole) <= 1.005 * found.fun else float(found.x)
 
-    def delays(self, r: Reading) -> Iterator[Reading]:
-        """Torques recorded later or earlier than positions: by what the residuals say, or by any time."""
+    def delay_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with torques recorded later or earlier: by what the residuals say, or by the best time."""
         if not self.thorough:
             if abs(self.delay) > TRIED_DELAY and r.delay == 0.0:
                 yield replace(r, delay=self.delay)
@@ -290,7 +295,7 @@ class Alternatives:
     def _delayed_error(self, r: Reading, delay: float) -> float:
         """Error with a delay, where friction has a timing of its own: its memory looks like a delay, too."""
         try:
-            return self.with_free_timing.likeliest_error(replace(r, delay=delay))
+            return self.with_free_timing.weighted_geometric_error(replace(r, delay=delay))
         except (DynidError, np.linalg.LinAlgError):
             return HOPELESS
 
@@ -307,23 +312,23 @@ class Alternatives:
         )  # fmt: skip
         return float(found.x)
 
-    def refined(self, r: Reading) -> Reading:
+    def refine_reading(self, r: Reading) -> Reading:
         """The reading with every factor, angle and time where the error is least, beside all that was found later."""
         for j, factor in enumerate(r.q_factor):
             ratio = 1.0 / abs(factor)
             if not any(np.isclose(abs(factor), unit) for unit in KNOWN_FACTORS):
                 power = int(np.isclose(abs(r.gain[j]), ratio, rtol=0.2))
                 plain = replace(
-                    r, q_factor=put(r.q_factor, j, float(np.sign(factor))),
-                    gain=put(r.gain, j, r.gain[j] / ratio**power),
+                    r, q_factor=with_entry(r.q_factor, j, float(np.sign(factor))),
+                    gain=with_entry(r.gain, j, r.gain[j] / ratio**power),
                 )  # fmt: skip
-                r = self._geared(plain, [j], self._best_ratio(plain, [j], ratio, power), power)
+                r = self._with_gear_ratio(plain, [j], self._best_gear_ratio(plain, [j], ratio, power), power)
         for j, zero in enumerate(r.zero):
             if zero % (0.5 * np.pi) != 0.0:
-                r = self._best_zero(replace(r, zero=put(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
+                r = self._with_best_zero(replace(r, zero=with_entry(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
         if r.gravity is not None and not r.loads:
             size = float(np.linalg.norm(r.gravity))
-            r = min((r, *self._tilted(r, size)), key=self.error)
+            r = min((r, *self._gravity_of_least_error(r, size)), key=self.fit_error)
         return r if r.delay == 0.0 else replace(r, delay=self._best_delay(r, r.delay))
 
 
@@ -380,7 +385,7 @@ FAST, FULL = 150, 1200
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EvaluatedReading:
     """A reading with its held-out error: the lower of those with and without position-dependent torques.
 
     channels: NRMSE of each.
@@ -391,7 +396,7 @@ class Judged:
 
     @property
     def error(self) -> float:
-        """Mean NRMSE."""
+        """Mean NRMSE over the channels."""
         return float(np.mean(self.channels))
 
 
@@ -401,28 +406,28 @@ class Search:
     def __init__(self, samples: KeptSamples, *, thorough: bool, delay: float = 0.0) -> None:
         self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
         self.alternatives = Alternatives(self.refit, thorough=thorough, delay=delay)
-        self.judged: dict[Reading, Judged] = {}
+        self.judged: dict[Reading, EvaluatedReading] = {}
 
-    def judge(self, reading: Reading) -> Judged:
-        """The held-out error of a reading; infinite where the mechanism cannot move so."""
+    def evaluate_reading(self, reading: Reading) -> EvaluatedReading:
+        """Evaluate a reading by its held-out error; infinite where the mechanism cannot move so."""
         plain = replace(reading, sines=False)
         if plain not in self.judged:
             try:
                 errors = [self.refit.held_out_errors(r) for r in (plain, replace(plain, sines=True))]
             except (DynidError, np.linalg.LinAlgError):
                 errors = [np.array([np.inf])]
-            self.judged[plain] = Judged(plain, tuple(min(errors, key=lambda x: float(x.mean())).tolist()))
+            self.judged[plain] = EvaluatedReading(plain, tuple(min(errors, key=lambda x: float(x.mean())).tolist()))
         return self.judged[plain]
 
-    def _judge_plainly(self, reading: Reading) -> Judged:
-        """The same without position-dependent torques."""
-        return Judged(reading, tuple(self.refit.held_out_errors(replace(reading, sines=False)).tolist()))
+    def _evaluate_without_position_torques(self, reading: Reading) -> EvaluatedReading:
+        """Evaluate a reading without position-dependent torques."""
+        return EvaluatedReading(reading, tuple(self.refit.held_out_errors(replace(reading, sines=False)).tolist()))
 
-    def candidates(self, reading: Reading) -> list[tuple[float, Reading]]:
+    def better_single_changes(self, reading: Reading) -> list[tuple[float, Reading]]:
         """Single changes that fit the samples better than the reading, the best first, with their errors."""
         found: dict[Reading, float] = {}
         now = self.refit.fitted_error(reading, limited=True)
-        for other in self.alternatives.of(reading):
+        for other in self.alternatives.single_changes(reading):
             try:
                 if other in found or self.refit.fitted_error(other) * PROMISING > now:
                     continue
@@ -432,75 +437,77 @@ class Search:
         good = [(error, other) for other, error in found.items() if error * PROMISING < now]
         return sorted(good, key=lambda pair: pair[0])
 
-    def run(self, on_progress: Progress | None = None) -> tuple[Judged, list[Judged]]:
-        """The best reading, and all that were judged; thorough: by several ways that begin with other changes."""
+    def find_best_reading(self, on_progress: Progress | None = None) -> tuple[EvaluatedReading, list[EvaluatedReading]]:
+        """Search; return the best reading, and all that were evaluated."""
         if on_progress is not None:
             on_progress("trying alternatives", 0.0)
-        start = self.judge(Reading.as_recorded(self.refit.n))
+        start = self.evaluate_reading(Reading.as_recorded(self.refit.n))
         clear = self._clear_changes(start) if np.isfinite(start.error) else []
         if self.thorough and np.isfinite(start.error):
-            self._judge_best_of_each_kind(self._basis(start.reading))
-        ends, ways = [], self._first_steps(clear)
+            self._evaluate_best_of_each_kind(self._with_position_torques_if_needed(start.reading))
+        ends, ways = [], self._first_changes_to_follow(clear)
         for number, first in enumerate(ways):
             if on_progress is not None:
                 on_progress("trying alternatives", (1 + number) / (1 + len(ways)))
-            ends.append(self._without_needless(self._follow(first), start.reading))
-        best = self._simplest(min(ends, key=lambda x: x.error), ends) if ends else start
+            ends.append(self._drop_needless_changes(self._follow_clear_changes(first), start.reading))
+        best = self._simplest_of_the_best(min(ends, key=lambda x: x.error), ends) if ends else start
         return best, list(self.judged.values())
 
-    def _first_steps(self, clear: Sequence[Judged]) -> list[Judged]:
+    def _first_changes_to_follow(self, clear: Sequence[EvaluatedReading]) -> list[EvaluatedReading]:
         """The simplest of the best changes; thorough: the best of other kinds, too."""
         if not clear:
             return []
-        first = self._simplest(clear[0], clear)
-        kinds: dict[tuple[bool, ...], Judged] = {}
+        first = self._simplest_of_the_best(clear[0], clear)
+        kinds: dict[tuple[bool, ...], EvaluatedReading] = {}
         for x in (first, *clear):
-            kinds.setdefault(self._kind(x.reading), x)
+            kinds.setdefault(self._changed_parts(x.reading), x)
         return list(kinds.values())[: WAYS if self.thorough else 1]
 
-    def _kind(self, reading: Reading) -> tuple[bool, ...]:
+    def _changed_parts(self, reading: Reading) -> tuple[bool, ...]:
         """Which parts of a reading are not as recorded."""
         start = Reading.as_recorded(self.refit.n)
         return tuple(getattr(reading, name) != getattr(start, name) for name in COMPONENTS)
 
-    def _follow(self, now: Judged) -> Judged:
-        """Change more, one clear change at a time, until there is none."""
+    def _follow_clear_changes(self, now: EvaluatedReading) -> EvaluatedReading:
+        """Follow clear changes one at a time, until there is none."""
         for _ in range(ROUNDS - 1):
             clear = self._clear_changes(now)
             if not clear:
                 break
-            now = self._simplest(clear[0], clear)
+            now = self._simplest_of_the_best(clear[0], clear)
         if self.thorough:
             with suppress(DynidError, np.linalg.LinAlgError):
-                now = min(now, self.judge(self.alternatives.refined(now.reading)), key=lambda x: x.error)
+                now = min(
+                    now, self.evaluate_reading(self.alternatives.refine_reading(now.reading)), key=lambda x: x.error
+                )
         return now
 
-    def _clear_changes(self, now: Judged) -> list[Judged]:
+    def _clear_changes(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Single changes that are so much better that they are mistakes, the best first."""
-        basis = self._basis(now.reading)
-        finalists = [self.judge(other) for _, other in self.candidates(basis)[:FINALISTS]]
-        clear = [x for x in finalists if self._is_clear(x, now)]
+        basis = self._with_position_torques_if_needed(now.reading)
+        finalists = [self.evaluate_reading(other) for _, other in self.better_single_changes(basis)[:FINALISTS]]
+        clear = [x for x in finalists if self._is_clearly_better(x, now)]
         if self.thorough:
             clear += self._clear_springs(now)
         return sorted(clear, key=lambda x: x.error)
 
-    def _clear_springs(self, now: Judged) -> list[Judged]:
+    def _clear_springs(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Springs that explain much, and as much as anything that depends on the position could."""
-        tried = self.alternatives.springs(now.reading)
+        tried = self.alternatives.spring_changes(now.reading)
         fitted, plain = self.refit.fitted_error, now.reading
         best = min(tried, key=fitted, default=None)
         if best is None or fitted(best) * BETTER_MODEL > fitted(plain):
             return []
-        found, before = self._judge_plainly(best), self._judge_plainly(plain)
+        found, before = self._evaluate_without_position_torques(best), self._evaluate_without_position_torques(plain)
         sines = float(self.refit.held_out_errors(replace(plain, sines=True)).mean())
         self.judged[best] = found
         least = min((before.error + FLOOR) / BETTER_MODEL, AS_SINES * (sines + FLOOR))
-        return [found] if found.error + FLOOR < least and self._matters(found, before) else []
+        return [found] if found.error + FLOOR < least and self._improves_joints_that_matter(found, before) else []
 
-    def _judge_best_of_each_kind(self, reading: Reading) -> None:
-        """Judge the best single change of every kind, so that all are in the table."""
+    def _evaluate_best_of_each_kind(self, reading: Reading) -> None:
+        """Evaluate the best single change of every kind, so that all are in the table."""
         best: dict[tuple[bool, ...], tuple[float, Reading]] = {}
-        for other in self.alternatives.of(reading):
+        for other in self.alternatives.single_changes(reading):
             kind = tuple(getattr(other, name) != getattr(reading, name) for name in COMPONENTS)
             with suppress(DynidError, np.linalg.LinAlgError):
                 best[kind] = min(
@@ -509,25 +516,25 @@ class Search:
                     key=lambda x: x[0],
                 )
         for _, other in best.values():
-            self.judge(other)
+            self.evaluate_reading(other)
 
-    def _basis(self, reading: Reading) -> Reading:
-        """The reading with position-dependent torques where these explain what nothing else does."""
+    def _with_position_torques_if_needed(self, reading: Reading) -> Reading:
+        """The reading, with position-dependent torques as further columns where these predict clearly better."""
         plain, sines = (float(self.refit.held_out_errors(replace(reading, sines=x)).mean()) for x in (False, True))
         return replace(reading, sines=sines < 0.9 * plain)
 
-    def _is_clear(self, found: Judged, now: Judged) -> bool:
+    def _is_clearly_better(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
         """Whether a change is so much better that it is a mistake, beyond what models lack and their freedom gains."""
         r, before, least = found.reading, now.error, BETTER
         if r.gravity is not None and now.reading.gravity is None:  # the same columns on both sides
             same = tuple(self.alternatives.gravity.tolist())
-            before = min(before, self.judge(replace(now.reading, gravity=same)).error)
+            before = min(before, self.evaluate_reading(replace(now.reading, gravity=same)).error)
         if r.delay != now.reading.delay or r.derived != now.reading.derived:
             worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
             least = max(BETTER_MODEL if worst > WORSE else 1.0, self._least_for_delay(r, now.reading))
         if not np.allclose(np.sort(np.abs(r.gain)), np.sort(np.abs(now.reading.gain))):
             least = BETTER_GAIN
-        if not self._turns_friction(r, now.reading) and not self._is_supported_by_fit(found, now):
+        if not self._reverses_friction(r, now.reading) and not self._is_supported_by_fit(found, now):
             least = np.inf
         if r.loads != now.reading.loads:
             least = max(least, BETTER_LOAD)
@@ -545,14 +552,14 @@ class Search:
         found, now = (float(timed.held_out_errors(x).mean()) + FLOOR for x in (r, replace(before, sines=False)))
         return BETTER_MODEL if found * BETTER_TIME < now else np.inf
 
-    def _turns_friction(self, r: Reading, before: Reading) -> bool:
+    def _reverses_friction(self, r: Reading, before: Reading) -> bool:
         """Whether nothing but signs changes, and friction's with them: there physics speaks in every joint."""
         turned = [np.sign(x.gain) * np.sign(x.q_factor) for x in (r, before)]
         alike = replace(before, gain=r.gain, q_factor=r.q_factor, zero=r.zero)
         sizes, sizes_before = (np.abs([x.gain, x.q_factor, x.zero]) for x in (r, before))
         return alike == r and bool((turned[0] != turned[1]).any()) and np.allclose(sizes, sizes_before)
 
-    def _is_supported_by_fit(self, found: Judged, now: Judged) -> bool:
+    def _is_supported_by_fit(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
         """Whether a reading fits joints that matter better whatever depends on the position, where this must be asked.
 
         Too short a recording predicts its own stretches badly, and chance decides which reading does it best.
@@ -560,10 +567,10 @@ class Search:
         if now.error + FLOOR < UNSTABLE * (self.refit.fitted_error(now.reading, limited=True) + FLOOR):
             return True
         fits = (self.refit.fitted_error(replace(x.reading, sines=True), limited=True) for x in (found, now))
-        return next(fits) * PROMISING < next(fits) and self._matters(found, now)
+        return next(fits) * PROMISING < next(fits) and self._improves_joints_that_matter(found, now)
 
-    def _matters(self, found: Judged, now: Judged) -> bool:
-        """Whether joints with a torque to speak of are predicted better, too: sensors of small ones show much else."""
+    def _improves_joints_that_matter(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
+        """Whether joints with large torques are predicted better, too: small torques show much else."""
         samples = self.refit.samples
         spread, revolute = samples.tau.std(axis=0), np.isin(samples.joints, self.alternatives.revolute)
         largest = np.array([spread[revolute == kind].max() for kind in revolute])
@@ -571,16 +578,16 @@ class Search:
         before, after = (float(np.mean(np.array(x.channels)[some])) + FLOOR for x in (now, found))
         return after * PROMISING < before
 
-    def _simplest(self, best: Judged, finalists: Sequence[Judged]) -> Judged:
-        """Of those that are as good as the best the one that changes least."""
+    def _simplest_of_the_best(self, best: EvaluatedReading, finalists: Sequence[EvaluatedReading]) -> EvaluatedReading:
+        """The reading that changes least among those that are as good as the best."""
         close = [x for x in finalists if x.error + FLOOR <= 1.005 * (best.error + FLOOR)]
         return min(close, key=lambda x: (size_of_change(x.reading), x.error))
 
-    def confirms(self, found: Reading, start: Reading) -> bool:
+    def is_confirmed(self, found: Reading, start: Reading) -> bool:
         """Whether these samples, more than those it was found on, name a reading too."""
         fitted, before = (self.refit.fitted_error(x, limited=True) + FLOOR for x in (found, start))
-        fits = fitted * BETTER_TIME < before or self._turns_friction(found, start)
-        return fits and self._is_clear(self.judge(found), self.judge(start))
+        fits = fitted * BETTER_TIME < before or self._reverses_friction(found, start)
+        return fits and self._is_clearly_better(self.evaluate_reading(found), self.evaluate_reading(start))
 
     def is_supported(self, found: Reading, start: Reading) -> bool:
         """Whether a reading fits better or, where only physics speaks for it, is physically possible itself."""
@@ -589,13 +596,15 @@ class Search:
             return True
         return self.refit.fitted_error(found, limited=True) + FLOOR < POSSIBLE * (error + FLOOR)
 
-    def _without_needless(self, found: Judged, start: Reading) -> Judged:
-        """Take changes back that do not matter."""
+    def _drop_needless_changes(self, found: EvaluatedReading, start: Reading) -> EvaluatedReading:
+        """The reading without changes that do not matter."""
         for name in COMPONENTS:
             if getattr(found.reading, name) == getattr(start, name):
                 continue
             other = replace(found.reading, **{name: getattr(start, name)})
-            without = self._judge_plainly(other) if name == "springs" else self.judge(other)
+            without = (
+                self._evaluate_without_position_torques(other) if name == "springs" else self.evaluate_reading(other)
+            )
             if without.error + FLOOR <= 1.005 * (found.error + FLOOR):
                 found = without
         return found
@@ -686,7 +695,7 @@ class Recorded:
 
     @staticmethod
     def of(logs: Sequence[Log], delay: float, friction: tuple[str, ...]) -> Recorded:
-        """The same of all logs, by the first."""
+        """How the logs were read, by the first of them."""
         first, names = logs[0], tuple(log.name for log in logs)
         return Recorded(first.wiring, *first.drives, delay, friction, "v" in first.channels, names)
 
@@ -701,19 +710,19 @@ class TriedData:
 
 
 def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | None = None) -> Diagnosis:
-    """Try alternatives; thorough: all of them on all samples, else a quick part."""
-    samples = data.samples if thorough else data.samples.thinned(FAST)
+    """Find mistakes in how the logs were read by trying alternatives; thorough: all of them on all samples."""
+    samples = data.samples if thorough else data.samples.thin_out(FAST)
     search = Search(samples, thorough=thorough, delay=data.delay)
-    best, judged = search.run(on_progress)
+    best, judged = search.find_best_reading(on_progress)
     start = Reading.as_recorded(search.refit.n)
-    error = search.judge(start).error
-    describe = _Words(samples.equation.robot, data.recorded, error).alternative
+    error = search.evaluate_reading(start).error
+    describe = _ReadingWords(samples.equation.robot, data.recorded, error).describe_alternative
     same = tuple(np.array(samples.equation.robot.gravity).tolist())
     others = [x for x in judged if x.reading != start and x.reading.gravity != same and np.isfinite(x.error)]
     others.sort(key=lambda x: x.error)
     is_named = best.reading != start and search.is_supported(best.reading, start)
     if is_named and not thorough:
-        is_named = Search(data.samples, thorough=False, delay=data.delay).confirms(best.reading, start)
+        is_named = Search(data.samples, thorough=False, delay=data.delay).is_confirmed(best.reading, start)
     named = [describe(best, is_named=True)] if is_named else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
     several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
@@ -724,50 +733,52 @@ LISTED, SEVERAL_LISTED = 12, 3
 """Alternatives that are listed, at most, and those of several changes among them."""
 
 
-class _Words:
+class _ReadingWords:
     """Turns readings into words and options."""
 
     def __init__(self, robot: Robot, recorded: Recorded, before: float) -> None:
         self.robot, self.recorded, self.names, self.before = robot, recorded, robot.joint_names, before
 
-    def alternative(self, judged: Judged, *, is_named: bool) -> Alternative:
-        """A reading with its words."""
+    def describe_alternative(self, judged: EvaluatedReading, *, is_named: bool) -> Alternative:
+        """An `Alternative` for the user from a reading: kinds, clauses, errors and options."""
         r = judged.reading
-        parts = [part for part in self._parts(r)]
+        parts = [part for part in self._change_clauses(r)]
         kind = parts[0][0] if len(parts) == 1 else "several"
         facts = {"changes": [text for _, text in parts], "kinds": [k for k, _ in parts], "error": judged.error}
-        what = Message("mistaken_" + kind, "{changes}", "{options}", options=list(options := self.options(r)), **facts)
+        what = Message(
+            "mistaken_" + kind, "{changes}", "{options}", options=list(options := self.options_for_reading(r)), **facts
+        )
         return Alternative(kind, what, judged.error, self.before, tuple(options), is_named)
 
-    def _parts(self, r: Reading) -> Iterator[tuple[str, str]]:
-        """Kinds of the changes, with a clause on each."""
+    def _change_clauses(self, r: Reading) -> Iterator[tuple[str, str]]:
+        """Kind of every change in a reading, with a clause on it."""
         n, names = self.robot.n, self.names
         moved_q, moved_tau = ([names[j] for j in range(n) if x[j] != j] for x in (r.q_order, r.tau_order))
         if moved_q and r.q_order == r.tau_order:
-            yield "order", f"the columns of {_joints(moved_q)} are exchanged"
+            yield "order", f"the columns of {_joint_list_text(moved_q)} are exchanged"
         else:
             if moved_q:
-                yield "order", f"the positions of {_joints(moved_q)} are exchanged"
+                yield "order", f"the positions of {_joint_list_text(moved_q)} are exchanged"
             if moved_tau:
-                yield "order", f"the torques of {_joints(moved_tau)} are exchanged"
+                yield "order", f"the torques of {_joint_list_text(moved_tau)} are exchanged"
         q, tau = ([names[j] for j in range(n) if x[j] < 0.0] for x in (r.q_factor, r.gain))
         if tau and q == tau:
-            yield "sign", f"positions and torques of {_joints(tau)} have the wrong sign"
+            yield "sign", f"positions and torques of {_joint_list_text(tau)} have the wrong sign"
         else:
             if tau:
-                yield "sign", f"the torque of {_joints(tau)} has the wrong sign"
+                yield "sign", f"the torque of {_joint_list_text(tau)} has the wrong sign"
             if q:
-                yield "sign", f"the position of {_joints(q)} has the wrong sign"
+                yield "sign", f"the position of {_joint_list_text(q)} has the wrong sign"
         zeros = [f"{names[j]} by {-np.degrees(x):.0f} deg" for j, x in enumerate(r.zero) if x]
         if zeros:
-            yield "zero", f"the zero is off of {_joints(zeros)}"
+            yield "zero", f"the zero is off of {_joint_list_text(zeros)}"
         if r.gravity is not None:
             g, now = np.array(r.gravity), np.array(self.robot.gravity)
             size = float(np.linalg.norm(now))
             turn = np.degrees(np.arccos(np.clip(g @ now / (size * np.linalg.norm(g)), -1.0, 1.0))) if size else np.nan
             by = f", {turn:.0f} deg from the robot's" if size else ""
             yield "gravity", f"gravity is ({g[0]:.2f}, {g[1]:.2f}, {g[2]:.2f}) m/s^2{by}"
-        yield from self._factors(r)
+        yield from self._factor_clauses(r)
         if r.delay:
             when = "after" if r.delay > 0.0 else "before"
             yield "delay", f"torques are recorded {1e3 * abs(r.delay):.1f} ms {when} positions"
@@ -776,34 +787,37 @@ class _Words:
         if r.rotors:
             yield "rotor_inertia", "rotor inertias are missing"
         if r.springs:
-            yield "spring", f"there is a spring at {_joints([names[j] for j in r.springs])}"
+            yield "spring", f"there is a spring at {_joint_list_text([names[j] for j in r.springs])}"
         if r.loads:
             logs = [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
-            yield "payload", f"the last link is another one in {_listed(logs)}: a payload that nobody declared"
+            yield (
+                "payload",
+                f"the last link is another one in {_shortened_list_text(logs)}: a payload that nobody declared",
+            )
 
-    def _factors(self, r: Reading) -> Iterator[tuple[str, str]]:
-        """Units, gears and gains."""
+    def _factor_clauses(self, r: Reading) -> Iterator[tuple[str, str]]:
+        """Kind and clause of changed units, gears and gains."""
         degrees, radians = (
             [self.names[j] for j, x in enumerate(r.q_factor) if np.isclose(abs(x), unit)]
             for unit in (np.pi / 180.0, 180.0 / np.pi)
         )
         if degrees:
-            yield "units", f"positions of {_joints(degrees)} are degrees, not radians"
+            yield "units", f"positions of {_joint_list_text(degrees)} are degrees, not radians"
         if radians:
-            yield "units", f"positions of {_joints(radians)} are radians that were taken for degrees"
-        ratios = self._ratios(r)
+            yield "units", f"positions of {_joint_list_text(radians)} are radians that were taken for degrees"
+        ratios = self._gear_ratios(r)
         if ratios:
             geared = [f"{name} (gear ratio {x:.4g})" for name, x in ratios.items()]
-            yield "gear", f"positions are those of the motor at {_joints(geared)}"
+            yield "gear", f"positions are those of the motor at {_joint_list_text(geared)}"
         gains = [(self.names[j], abs(x), ratios.get(self.names[j], 1.0)) for j, x in enumerate(r.gain)]
         motors = [name for name, x, ratio in gains if ratio != 1.0 and x == ratio]
         if motors:
-            yield "gear", f"torques are those of the motor at {_joints(motors)}"
+            yield "gear", f"torques are those of the motor at {_joint_list_text(motors)}"
         large = [f"{name} by {1.0 / x:.3g}" for name, x, ratio in gains if x not in (1.0, ratio)]
         if large:
-            yield "gain", f"torques are too large by a factor at {_joints(large)}"
+            yield "gain", f"torques are too large by a factor at {_joint_list_text(large)}"
 
-    def _ratios(self, r: Reading) -> dict[str, float]:
+    def _gear_ratios(self, r: Reading) -> dict[str, float]:
         """Gear ratios of the joints whose positions are those of motors."""
         return {
             self.names[j]: 1.0 / abs(x)
@@ -811,8 +825,8 @@ class _Words:
             if not any(np.isclose(abs(x), unit) for unit in KNOWN_FACTORS)
         }
 
-    def options(self, r: Reading) -> list[Option]:
-        """What applies a reading, beside what the logs were read with."""
+    def options_for_reading(self, r: Reading) -> list[Option]:
+        """Options that apply a reading, together with those that the logs were read with."""
         now, joints = self.recorded, range(self.robot.n)
         wiring = Wiring(
             np.array(r.q_order), np.array(r.tau_order), np.sign(r.q_factor), np.sign(r.q_factor), np.sign(r.q_factor),
@@ -831,15 +845,15 @@ class _Words:
             found.append(Option("units", units))
         if np.isclose(factor, 180.0 / np.pi).any():
             found.append(Option("units", {"q": "rad"}))
-        ratios = np.array([self._ratios(r).get(self.names[j], 1.0) for j in joints])
+        ratios = np.array([self._gear_ratios(r).get(self.names[j], 1.0) for j in joints])
         if (ratios != 1.0).any():
             gear = ratios if now.gear is None else ratios * np.diag(now.gear)
-            found.append(Option("gear", _rounded(gear)))
+            found.append(Option("gear", _round_to_four_digits(gear)))
             gain = gain / ratios
         if not np.allclose(gain, 1.0, atol=1e-9):
-            found.append(Option("gain", _rounded(gain if now.gain is None else gain * now.gain)))
+            found.append(Option("gain", _round_to_four_digits(gain if now.gain is None else gain * now.gain)))
         if r.gravity is not None:
-            found.append(Option("gravity", _rounded(np.array(r.gravity))))
+            found.append(Option("gravity", _round_to_four_digits(np.array(r.gravity))))
         if r.delay:
             found.append(Option("delay", round(now.delay + r.delay, 5)))
         if r.derived:
@@ -851,15 +865,16 @@ class _Words:
         return found
 
 
-def _rounded(values: Array) -> list[float]:
-    """Numbers with four digits."""
+def _round_to_four_digits(values: Array) -> list[float]:
+    """Numbers rounded to four digits."""
     return [float(f"{x:.4g}") + 0.0 for x in values]
 
 
-def _joints(names: Sequence[str]) -> str:
+def _joint_list_text(names: Sequence[str]) -> str:
     """Names of joints in a clause: joint 2, joints 2, 3."""
-    return f"joint{'s' if len(names) > 1 else ''} {_listed(names)}"
+    return f"joint{'s' if len(names) > 1 else ''} {_shortened_list_text(names)}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _shortened_list_text(names: Sequence[str]) -> str:
+    """Names separated by commas, six at most and how many more."""
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

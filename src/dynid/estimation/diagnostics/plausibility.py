@@ -57,11 +57,13 @@ def mean_inertias_of_base(equation: Equation) -> Array:
     q = random_samples(equation.robot, POSTURES, 0).q
     zero, t = np.zeros_like(q), np.arange(float(POSTURES))
     still = equation.rigid_rows(Motion(t, q, zero, zero))
-    inertias = np.zeros((len(equation.torque_channels), equation.base_count))
+    inertias = np.zeros((len(equation.torque_channels), equation.base_column_count))
     for k, channel in enumerate(equation.torque_channels):
         a = zero.copy()
         a[:, channel.joint] = 1.0
-        rows = (channel.row(equation.rigid_rows(Motion(t, q, zero, a))) - channel.row(still)).mean(axis=0)
+        rows = (channel.rows_in_wide(equation.rigid_rows(Motion(t, q, zero, a))) - channel.rows_in_wide(still)).mean(
+            axis=0
+        )
         inertias[k, channel.columns[: channel.base]] = rows[: channel.base]
     return inertias
 
@@ -117,7 +119,7 @@ def find_torque_scales(
     columns, expected = np.array([k for k, _ in shown]), np.array([x for _, x in shown])
     scales = []
     for c, channel in enumerate(equation.torque_channels):
-        rows = np.vstack([unknowns.rows(log, c, of_log[c])[0][:, columns] for log, of_log in factors.items()])
+        rows = np.vstack([unknowns.rows_of_factor(log, c, of_log[c])[0][:, columns] for log, of_log in factors.items()])
         found, wanted = rows @ values[columns], rows @ expected
         product, size = float(found @ wanted), float(np.linalg.norm(found) * np.linalg.norm(wanted))
         if size > 0.0 and product > ALIKE * size:
@@ -127,7 +129,7 @@ def find_torque_scales(
 
 
 def _nominal_base_values(equation: Equation) -> Array | None:
-    """Base parameters of the robot file, rotors that it does not tell taken as zero; None where values are missing."""
+    """Base parameters by the robot file, unstated rotor inertias taken as zero; None where values are missing."""
     if equation.unknown is not None:
         return None
     robot = equation.robot
@@ -142,8 +144,8 @@ def _nominal_base_values(equation: Equation) -> Array | None:
 # What no torques can show, whatever the fit.
 
 
-def find_unproven(equation: Equation) -> tuple[Message, ...]:
-    """Name what cannot be seen in data of this kind, so that no verdict proves it."""
+def describe_unprovable(equation: Equation) -> tuple[Message, ...]:
+    """Messages on errors that data of this kind cannot show, so that no verdict excludes them."""
     found = []
     if not equation.options.has_reactions:
         far = FAR if _nominal_base_values(equation) is not None else None
@@ -242,12 +244,12 @@ def find_plate_placement(
     for rows in kept:
         predicted = np.zeros((len(rows.t), 6))
         for c, channel in enumerate(equation.channels[first:]):
-            own = unknowns.of_channel(rows.log, first + c, solution.values)
-            predicted[:, c] = channel.row(rows.wide)[:, : channel.base] @ own[: channel.base]
+            own = unknowns.values_of_channel(rows.log, first + c, solution.values)
+            predicted[:, c] = channel.rows_in_wide(rows.wide)[:, : channel.base] @ own[: channel.base]
         columns = _placement_columns(predicted[:, order])
         for k, c in enumerate(order):
             channel, noise = equation.channels[first + c], solution.noise[first + c]
-            own = channel.row(rows.wide)
+            own = channel.rows_in_wide(rows.wide)
             place = unknowns.place[rows.log, channel.columns]
             W = np.zeros((len(own), len(unknowns)))
             W[:, place[place >= 0]] = own[:, :-1][:, place >= 0]

@@ -76,17 +76,17 @@ class Reading:
 
     @staticmethod
     def as_recorded(n: int) -> Reading:
-        """Read every channel as it is."""
+        """The reading that takes every channel as it is."""
         return Reading(tuple(range(n)), (1.0,) * n, (0.0,) * n, tuple(range(n)), (1.0,) * n)
 
     @property
     def columns_key(self) -> tuple[object, ...]:
-        """What the columns depend on."""
+        """What the regressor columns depend on, as a key to find them again."""
         return *self.motion_key, self.gravity, self.rotors, self.springs, self.loads, self.sines, self.delay
 
     @property
     def motion_key(self) -> tuple[object, ...]:
-        """What the motion depends on."""
+        """What the motion depends on, as a key to find it again."""
         return self.q_order, self.q_factor, self.zero, self.derived
 
 
@@ -163,11 +163,11 @@ class KeptSamples:
         found = np.empty((len(self), len(names)))
         for k, (t, _, q) in enumerate(self.recorded):
             inside, path = self.piece == k, np.ascontiguousarray(factor * q[:, [joint]])
-            along = _smoothed(shapes.stops_along(path, shapes.initial_stops(path, len(path))))[:, :, 0]
+            along = _three_sample_means(shapes.stops_along(path, shapes.initial_stop_states(path, len(path))))[:, :, 0]
             found[inside] = along[np.searchsorted(t, self.t[inside])]
         return found
 
-    def thinned(self, count: int) -> KeptSamples:
+    def thin_out(self, count: int) -> KeptSamples:
         """About `count` of the samples, spread over all."""
         places = np.linspace(0, len(self) - 1, min(count, len(self)) // FOLDS * FOLDS).astype(np.int64)
         some = {name: getattr(self, name)[places] for name in ("t", "q", "v", "a", "tau", "log", "piece")}
@@ -176,7 +176,7 @@ class KeptSamples:
 
     @staticmethod
     def of(equation: Equation, kept: Sequence[Rows], count: int) -> KeptSamples | None:
-        """Take about `count` of the rows, where friction has settled; None where there are too few."""
+        """Filtered samples from about `count` of the rows, where friction has settled; None where there are too few."""
         pieces = [rows for rows in kept if len(rows.t) > 3]
         channels = equation.torque_channels
         if not pieces or not channels:
@@ -191,9 +191,9 @@ class KeptSamples:
         t, q, v, a = (np.concatenate([getattr(rows, x) for rows in pieces])[places] for x in ("t", "q", "v", "a"))
         piece = np.concatenate([np.full(len(rows.t), k) for k, rows in enumerate(pieces)])[places]
         log = np.array([rows.log for rows in pieces])[piece]
-        tau = np.column_stack([channel.row(wide)[:, -1] for channel in channels])
+        tau = np.column_stack([channel.rows_in_wide(wide)[:, -1] for channel in channels])
         recorded = tuple(
-            (rows.t, np.column_stack([channel.row(rows.wide)[:, -1] for channel in channels]), rows.q)
+            (rows.t, np.column_stack([channel.rows_in_wide(rows.wide)[:, -1] for channel in channels]), rows.q)
             for rows in pieces
         )
         slopes = _slopes_of_positions(pieces)
@@ -225,29 +225,31 @@ def _friction_columns(
     wide = np.concatenate([rows.wide for rows in pieces])[places]
     widths = {stop_width(name): name for name in equation.friction if STOP.fullmatch(name)}
     stops = [name for width, name in sorted(widths.items()) if 0.0 < width < WIDEST_STOP]
-    names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct else []
+    names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct_drive else []
     along = None
     if not stops or not names:
         names = [name for name in names if name not in stops]
         stops = ["stop1e-3", "stop1e-2"]
         shapes = FrictionShapes(tuple(stops), equation.shapes.scale)
         along = np.concatenate(
-            [_smoothed(shapes.stops_along(x.q, shapes.initial_stops(x.q, len(x.q)))) for x in pieces]
+            [_three_sample_means(shapes.stops_along(x.q, shapes.initial_stop_states(x.q, len(x.q)))) for x in pieces]
         )
     found = []
     for channel in equation.torque_channels:
         j = channel.joint
         place = {int(k): c for c, k in enumerate(channel.columns)}
         own = [v[:, j], np.ones(len(v))] + ([] if along is None else list(along[places][:, :, j].T))
-        own += [channel.row(wide)[:, place[int(equation.blocks_of[name][j])]] for name in names]
+        own += [
+            channel.rows_in_wide(wide)[:, place[int(equation.columns_by_friction_block[name][j])]] for name in names
+        ]
         found.append(np.column_stack(own))
     odd = np.ones(found[0].shape[1], dtype=np.bool_)
     odd[1] = False
     return np.array(found), odd, tuple(stops)
 
 
-def _smoothed(x: Array) -> Array:
-    """Means over three samples: what a filter makes of jumps."""
+def _three_sample_means(x: Array) -> Array:
+    """Means over three samples, as a filter makes them of jumps."""
     ends = np.concatenate([x[:1], x, x[-1:]])
     return np.asarray(0.25 * ends[:-2] + 0.5 * ends[1:-1] + 0.25 * ends[2:])
 
@@ -273,7 +275,7 @@ class Reduced:
     @staticmethod
     def of(gram: Array, pull: Array, own: int) -> Reduced:
         """Eliminate the first unknowns from products (..., channels, k, k) and (..., channels, k, torques)."""
-        scale = _inverse_roots(np.einsum("...kk->...k", gram[..., :own, :own]))
+        scale = _inverse_square_roots(np.einsum("...kk->...k", gram[..., :own, :own]))
         A = gram[..., :own, :own] * scale[..., :, None] * scale[..., None, :] + RIDGE * np.eye(own)
         inverse = np.linalg.inv(np.linalg.cholesky(A))
         both = np.concatenate([gram[..., :own, own:], pull[..., :own, :]], axis=-1)
@@ -283,9 +285,9 @@ class Reduced:
         left = gram[..., own:, own:] - turned @ across, pull[..., own:, :] - turned @ torque
         return Reduced(scale, inverse, across, torque, *left, diagonal)
 
-    def factor(self, weights: Array) -> tuple[Array, Array]:
+    def cholesky_factor(self, weights: Array) -> tuple[Array, Array]:
         """Scale and Cholesky factor of the equations of shared unknowns, with weights of the channels."""
-        scale = _inverse_roots(weights @ self.diagonal)
+        scale = _inverse_square_roots(weights @ self.diagonal)
         A = np.tensordot(weights, self.gram, axes=1) * scale[:, None] * scale
         A.ravel()[:: len(A) + 1] += RIDGE
         return scale, np.asarray(np.linalg.cholesky(A), dtype=np.float64)
@@ -309,34 +311,34 @@ class NormalEquations:
     positive: NDArray[np.bool_]
 
     @property
-    def own(self) -> int:
-        """How many unknowns a channel does not share."""
+    def own_unknown_count(self) -> int:
+        """Number of unknowns that a channel does not share."""
         return int(self.positive.shape[1])
 
     @cached_property
-    def products(self) -> tuple[Array, Array]:
+    def row_products(self) -> tuple[Array, Array]:
         """Products of the rows with themselves (channels, k, k) and with all torques (channels, k, torques)."""
         turned = self.rows.transpose(0, 2, 1)
         return turned @ self.rows, turned @ self.tau
 
     @cached_property
-    def fold_products(self) -> tuple[Array, Array]:
-        """The same of every fold: (folds, channels, k, k) and (folds, channels, k, torques)."""
+    def row_products_of_folds(self) -> tuple[Array, Array]:
+        """Products of the rows of every fold: (folds, channels, k, k) and (folds, channels, k, torques)."""
         C, N, k = self.rows.shape
         rows = self.rows.reshape(C, FOLDS, N // FOLDS, k).transpose(1, 0, 2, 3)
         turned = rows.transpose(0, 1, 3, 2)
         return turned @ rows, turned @ self.tau.reshape(FOLDS, 1, N // FOLDS, -1)
 
     @cached_property
-    def reduced(self) -> Reduced:
-        """Of all rows."""
-        return Reduced.of(*self.products, self.own)
+    def reduced_equations(self) -> Reduced:
+        """Reduced equations of all rows: those of the shared unknowns."""
+        return Reduced.of(*self.row_products, self.own_unknown_count)
 
     @cached_property
-    def reduced_without_fold(self) -> Reduced:
-        """Of all rows but those of each fold, (folds, ...)."""
-        gram, pull = self.fold_products
-        return Reduced.of(gram.sum(axis=0) - gram, pull.sum(axis=0) - pull, self.own)
+    def reduced_without_each_fold(self) -> Reduced:
+        """Reduced equations of all rows but those of each fold, (folds, ...)."""
+        gram, pull = self.row_products_of_folds
+        return Reduced.of(gram.sum(axis=0) - gram, pull.sum(axis=0) - pull, self.own_unknown_count)
 
 
 class Refit:
@@ -352,7 +354,7 @@ class Refit:
         self._fits: dict[tuple[Reading, bool], tuple[Array, float]] = {}
         self._held_out: dict[Reading, Array] = {}
 
-    def torques(self, delay: float) -> tuple[Array, Array, Array]:
+    def delayed_torques(self, delay: float) -> tuple[Array, Array, Array]:
         """Torques (N, channels) with so much less delay, their squares (folds, channels), and those about the mean."""
         if delay not in self._torques:
             tau = self.samples.torques_after(delay)
@@ -360,7 +362,7 @@ class Refit:
             self._torques[delay] = tau, power, ((tau - tau.mean(axis=0)) ** 2).sum(axis=0)
         return self._torques[delay]
 
-    def motion(self, reading: Reading) -> Motion:
+    def motion_as_read(self, reading: Reading) -> Motion:
         """The motion as it is read; its times do not matter."""
         x, order, factor = self.samples, list(reading.q_order), np.array(reading.q_factor)
         slopes = x.slopes if reading.derived and x.slopes is not None else (x.v, x.a)
@@ -377,14 +379,15 @@ class Refit:
         return found
 
     def _write_rows(self, reading: Reading) -> NormalEquations:
-        samples, motion = self.samples, self.motion(reading)
+        """Write the rows of every channel under a reading: rigid, payload, friction, rotor and spring columns."""
+        samples, motion = self.samples, self.motion_as_read(reading)
         C, N, count = samples.friction.shape
-        rigid, limits = self._rigid_columns(reading, motion), self._rigid_limits
+        rigid, limits = self._rigid_columns(reading, motion), self._rigid_nonnegativity_rows
         if reading.gravity is not None:
-            limits = self._standard_limits
+            limits = self._standard_nonnegativity_rows
         loads = reading.loads and [(samples.log == log)[:, None] for log in reading.loads]
         if loads:  # what the last links' own parameters change, as far as base columns show it
-            changes = rigid @ (self._load_columns if reading.gravity is None else self._standard_load_columns)
+            changes = rigid @ (self._payload_columns if reading.gravity is None else self._standard_payload_columns)
             rigid = np.concatenate([rigid, *(changes * inside for inside in loads)], axis=2)
             limits = np.pad(limits, ((0, 0), (0, rigid.shape[2] - limits.shape[1])))
         more = [(joints, x) for joints, x in ((reading.rotors, motion.a), (reading.springs, motion.q)) if joints]
@@ -396,7 +399,9 @@ class Refit:
         for c, j in enumerate(samples.joints):
             source = reading.q_order[j]
             if source in samples.joints:
-                rows[c, :, :count] = self._friction_of(samples.joints.index(source), abs(reading.q_factor[j]))
+                rows[c, :, :count] = self._friction_columns_of_channel(
+                    samples.joints.index(source), abs(reading.q_factor[j])
+                )
             if reading.q_factor[j] < 0.0:
                 rows[c, :, :count] *= np.where(samples.odd, -1.0, 1.0)
             for k, (joints, values) in enumerate(more, start=count):
@@ -405,9 +410,9 @@ class Refit:
         if sines:
             phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
             rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
-        return NormalEquations(rows, self.torques(reading.delay)[0], limits, positive)
+        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
 
-    def _friction_of(self, channel: int, factor: float) -> Array:
+    def _friction_columns_of_channel(self, channel: int, factor: float) -> Array:
         """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones."""
         if factor == 1.0:
             return np.asarray(self.samples.friction[channel])
@@ -433,7 +438,7 @@ class Refit:
     def _rigid_places(self) -> Indices:
         """Places (channels, columns) of rigid columns in wide rows; where there is none, that of the torque, left 0."""
         equation = self.samples.equation
-        places = np.array([[channel.stop - 1] * equation.rigid_count for channel in equation.torque_channels])
+        places = np.array([[channel.stop - 1] * equation.rigid_column_count for channel in equation.torque_channels])
         for own, channel in zip(places, equation.torque_channels, strict=True):
             width = channel.base + len(channel.extra)
             own[channel.columns[:width]] = channel.start + np.arange(width)
@@ -451,7 +456,7 @@ class Refit:
         return still, per_gravity[..., places], places
 
     @cached_property
-    def _last_columns(self) -> list[int]:
+    def _standard_columns_of_last_links(self) -> list[int]:
         """Numbers of the standard columns of links that carry no other."""
         equation = self.samples.equation
         links, last = equation.robot.links, set(equation.robot.active_links)
@@ -462,23 +467,25 @@ class Refit:
         return [k for k, column in enumerate(equation.base.question.columns) if column.name.link in names]
 
     @cached_property
-    def _load_columns(self) -> Array:
+    def _payload_columns(self) -> Array:
         """Matrix (rigid columns, r): base parameters that a payload on the links that carry no other changes."""
         equation = self.samples.equation
-        U, s, _ = np.linalg.svd(equation.base.regrouping.matrix[:, self._last_columns], full_matrices=False)
+        U, s, _ = np.linalg.svd(
+            equation.base.regrouping.matrix[:, self._standard_columns_of_last_links], full_matrices=False
+        )
         basis = U[:, s > 1e-9 * max(float(s.max(initial=0.0)), 1e-300)]
-        return np.pad(basis, ((0, equation.rigid_count - len(basis)), (0, 0)))
+        return np.pad(basis, ((0, equation.rigid_column_count - len(basis)), (0, 0)))
 
     @cached_property
-    def _standard_load_columns(self) -> Array:
-        """The same among the standard columns."""
-        return np.eye(len(self._free_columns))[:, np.isin(self._free_columns, self._last_columns)]
+    def _standard_payload_columns(self) -> Array:
+        """Standard columns that a payload on the last links changes."""
+        return np.eye(len(self._free_columns))[:, np.isin(self._free_columns, self._standard_columns_of_last_links)]
 
     @cached_property
-    def _rigid_limits(self) -> Array:
-        """Of the columns of the equation: mean inertias, and rotor inertias that stand alone."""
+    def _rigid_nonnegativity_rows(self) -> Array:
+        """Rows on the equation's columns that must not be negative: mean inertias, rotor inertias that stand alone."""
         equation = self.samples.equation
-        p = equation.rigid_count
+        p = equation.rigid_column_count
         limits = [np.zeros((0, p))]
         if equation.unknown is None:
             inertias = mean_inertias_of_base(equation)
@@ -495,8 +502,8 @@ class Refit:
         return np.setdiff1d(np.arange(len(question.columns)), question.known)
 
     @cached_property
-    def _standard_limits(self) -> Array:
-        """The same of the standard columns."""
+    def _standard_nonnegativity_rows(self) -> Array:
+        """Rows on the standard columns that must not be negative."""
         equation = self.samples.equation
         names = equation.stage.columns.columns
         rotors = [k for k, column in enumerate(names) if column.name.kind == "rotor"]
@@ -507,28 +514,30 @@ class Refit:
 
     def fitted_error(self, reading: Reading, *, limited: bool = False) -> float:
         """Mean NRMSE of a fit to all samples; without limits on its parameters a lower bound, and quick."""
-        return self._fit(reading, limited)[1]
+        return self._fit_all_samples(reading, limited)[1]
 
-    def _fit(self, reading: Reading, limited: bool) -> tuple[Array, float]:
+    def _fit_all_samples(self, reading: Reading, limited: bool) -> tuple[Array, float]:
         """Sums of squared residuals (channels,) of a fit to all samples, and the mean NRMSE."""
         if (reading, limited) not in self._fits:
             task = ReadingTask(self, reading)
-            left = task.squares_left(task.fit(task.weights(None), limited=limited))
+            left = task.residual_squares(task.fit_unknowns(task.channel_weights(None), limited=limited))
             self._fits[reading, limited] = left, float(np.sqrt(left / task.spread).mean())
         return self._fits[reading, limited]
 
-    def likeliest_error(self, reading: Reading) -> float:
+    def weighted_geometric_error(self, reading: Reading) -> float:
         """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
         task = ReadingTask(self, reading)
-        left = task.squares_left(task.fit(task.weights(self._fit(reading, False)[0]), limited=False))
+        left = task.residual_squares(
+            task.fit_unknowns(task.channel_weights(self._fit_all_samples(reading, False)[0]), limited=False)
+        )
         return float(np.exp(0.5 * np.log(np.maximum(left / task.spread, 1e-12)).mean()))
 
     def held_out_errors(self, reading: Reading) -> Array:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
-            weights = task.weights(self._fit(reading, True)[0])
-            left = [task.squares_left(task.fit(weights, fold), fold) for fold in range(FOLDS)]
+            weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
+            left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(FOLDS)]
             self._held_out[reading] = np.sqrt(np.sum(left, axis=0) / task.spread)
         return self._held_out[reading]
 
@@ -541,19 +550,19 @@ class ReadingTask:
         self.count, self.channels = len(refit.samples), np.arange(len(joints))
         self.source = [joints.index(reading.tau_order[j]) for j in joints]
         self.gain = np.array([reading.gain[j] for j in joints])
-        _, power, spread = refit.torques(reading.delay)
+        _, power, spread = refit.delayed_torques(reading.delay)
         self.power, self.spread = power[:, self.source] * self.gain**2, spread[self.source] * self.gain**2
         self.spread = np.maximum(self.spread, 1e-12 * max(float(self.spread.max()), 1e-300))
 
-    def weights(self, left: Array | None) -> Array:
+    def channel_weights(self, left: Array | None) -> Array:
         """Weights of the channels: one over the variance of the torque, or of what was left of it."""
         return np.asarray(self.count / (self.spread if left is None else np.maximum(left, 1e-8 * self.spread)))
 
-    def _of_torque(self, products: Array) -> Array:
+    def _products_with_own_torque(self, products: Array) -> Array:
         """Of products (channels, k, torques) those with each channel's torque, (channels, k)."""
         return np.asarray(products[self.channels, :, self.source] * self.gain[:, None])
 
-    def fit(self, weights: Array, fold: int | None = None, *, limited: bool = True) -> Array:
+    def fit_unknowns(self, weights: Array, fold: int | None = None, *, limited: bool = True) -> Array:
         """Unknowns (channels, k), own and shared ones, that fit all samples, or all but those of a fold.
 
         Limits are kept by non-negative least squares on the dual.
@@ -561,47 +570,56 @@ class ReadingTask:
         from scipy.optimize import nnls
 
         equations, roots = self.equations, np.sqrt(weights)[:, None]
-        reduced = equations.reduced if fold is None else equations.reduced_without_fold[fold]
-        scale, L = reduced.factor(weights)
-        alone, shared = roots * self._of_torque(reduced.torque), scale * (weights @ self._of_torque(reduced.pull))
-        own, u = alone.size, np.append(alone, _solve(L, shared))
+        reduced = equations.reduced_equations if fold is None else equations.reduced_without_each_fold[fold]
+        scale, L = reduced.cholesky_factor(weights)
+        alone, shared = (
+            roots * self._products_with_own_torque(reduced.torque),
+            scale * (weights @ self._products_with_own_torque(reduced.pull)),
+        )
+        own, u = alone.size, np.append(alone, _solve_triangular(L, shared))
         if limited:
             c, k = np.nonzero(equations.positive & (reduced.scale > 0.0))
             i, alone = np.arange(len(c)), reduced.inverse[c, :, k]
             across = (alone[:, None] @ reduced.across[c])[:, 0] * (roots[c] * -scale)
             M = np.zeros((len(u), len(c) + len(equations.limits)))
             M[:own].reshape(len(roots), -1, M.shape[1])[c, :, i] = alone
-            M[own:] = _solve(L, np.concatenate([across, equations.limits * scale]).T)
+            M[own:] = _solve_triangular(L, np.concatenate([across, equations.limits * scale]).T)
             M /= np.maximum(np.sqrt((M * M).sum(axis=0)), 1e-300)
             if (u @ M).min(initial=0.0) < 0.0:
                 u = u + M @ nnls(M, -u, maxiter=30 * M.shape[1])[0]
-        shared = scale * _solve(L, u[own:], transposed=True)
+        shared = scale * _solve_triangular(L, u[own:], transposed=True)
         rest = u[:own].reshape(len(roots), -1) / roots - reduced.across @ shared
         alone = reduced.scale * (rest[:, None] @ reduced.inverse)[:, 0]
         return np.hstack([alone, np.tile(shared, (len(roots), 1))])
 
-    def squares_left(self, x: Array, fold: int | None = None) -> Array:
+    def residual_squares(self, x: Array, fold: int | None = None) -> Array:
         """Sums of squared residuals (channels,) with unknowns (channels, k)."""
-        gram, pull = self.equations.products if fold is None else (y[fold] for y in self.equations.fold_products)
+        gram, pull = (
+            self.equations.row_products if fold is None else (y[fold] for y in self.equations.row_products_of_folds)
+        )
         power = self.power.sum(axis=0) if fold is None else self.power[fold]
-        left = power - 2.0 * (x * self._of_torque(pull)).sum(axis=1) + ((gram @ x[:, :, None])[:, :, 0] * x).sum(axis=1)
+        left = (
+            power
+            - 2.0 * (x * self._products_with_own_torque(pull)).sum(axis=1)
+            + ((gram @ x[:, :, None])[:, :, 0] * x).sum(axis=1)
+        )
         return np.asarray(np.maximum(left, 0.0))
 
-    def best_gains(self) -> Array:
+    def best_torque_factors(self) -> Array:
         """Factor (channels,) of each channel's torque that suits the others' parameters, as a further unknown."""
-        weights, reduced = self.weights(None), self.equations.reduced
-        scale, L = reduced.factor(weights)
-        pulls = _solve(L, (weights[:, None] * self._of_torque(reduced.pull) * scale).T)
-        own = (self._of_torque(reduced.torque) ** 2).sum(axis=1)
+        weights, reduced = self.channel_weights(None), self.equations.reduced_equations
+        scale, L = reduced.cholesky_factor(weights)
+        pulls = _solve_triangular(L, (weights[:, None] * self._products_with_own_torque(reduced.pull) * scale).T)
+        own = (self._products_with_own_torque(reduced.torque) ** 2).sum(axis=1)
         left = weights * ((1.0 + RIDGE) * self.power.sum(axis=0) - own) - (pulls**2).sum(axis=0)
         return np.asarray(((pulls.sum(axis=1)[:, None] - pulls) * pulls).sum(axis=0) / np.maximum(left, 1e-300))
 
 
-def _inverse_roots(diagonal: Array) -> Array:
+def _inverse_square_roots(diagonal: Array) -> Array:
     """One over the square roots, 0 where there is none."""
     return np.where(diagonal > 0.0, 1.0 / np.sqrt(np.maximum(diagonal, 1e-300)), 0.0)
 
 
-def _solve(L: Array, b: Array, *, transposed: bool = False) -> Array:
+def _solve_triangular(L: Array, b: Array, *, transposed: bool = False) -> Array:
     """Solve with a lower triangular matrix, or with its transpose."""
     return np.asarray(scipy.linalg.lapack.dtrtrs(L.T, b, lower=0, trans=0 if transposed else 1)[0])

@@ -67,17 +67,21 @@ class Tremor:
 def find_tremors(
     equation: Equation, unknowns: Unknowns, solution: Solution, state: State, inertias: Array
 ) -> tuple[Tremor, ...]:
-    """What a controller that feeds noise of the encoders back does to friction; inertias (n,) about the joints.
+    """Find joints that a controller shakes by feeding back encoder noise, and how that biases their friction.
 
     Impulses J of the controller above the cut-off shake a joint with the velocity J / inertia. Where a joint turns
     round, its dry friction is F erf(v / (sqrt(2) s)) in place of F sign(v) then, with s the rms of that velocity.
     """
-    if not (state.kept and state.loop and equation.is_direct and equation.torque_channels):
+    if not (state.kept and state.loop and equation.is_direct_drive and equation.torque_channels):
         return ()
     window = equation.options.window if equation.options.is_integral else None
     total = sum(block.factors[0].count for block in state.blocks) / sum(len(rows.t) for rows in state.kept)
     half = solution.free @ np.linalg.inv(solution.R)
-    blocks = [columns for name, columns in equation.blocks_of.items() if name == "coulomb" or STOP.fullmatch(name)]
+    blocks = [
+        columns
+        for name, columns in equation.columns_by_friction_block.items()
+        if name == "coulomb" or STOP.fullmatch(name)
+    ]
     found = []
     for j, inertia in zip(equation.joints, inertias, strict=True):
         if inertia <= 0.0:
@@ -94,7 +98,7 @@ def find_tremors(
             change = dry * _sign_smoothing(rows.t, rows.v[:, j], s, window)
             change *= (rows.v[:, j] if equation.options.is_scalar else 1.0) * (window or 1.0)
             place = unknowns.place[rows.log, unknowns.channels[c]]
-            own = equation.channels[c].row(rows.wide)[:, :-1]
+            own = equation.channels[c].rows_in_wide(rows.wide)[:, :-1]
             pull[place[place >= 0]] += own[:, place >= 0].T @ change / solution.noise[c] ** 2
             speeds.append(s)
         usual = np.sqrt(np.mean([float((rows.v[:, j] ** 2).mean()) for rows in state.kept]))
@@ -126,8 +130,8 @@ def predict_with_residuals(equation: Equation, unknowns: Unknowns, values: Array
     """Predicted and residual torques (K, channels) of some rows."""
     predicted, left = [], []
     for c, channel in enumerate(equation.channels):
-        own = channel.row(rows.wide)
-        y = own[:, :-1] @ unknowns.of_channel(rows.log, c, values)
+        own = channel.rows_in_wide(rows.wide)
+        y = own[:, :-1] @ unknowns.values_of_channel(rows.log, c, values)
         predicted.append(y)
         left.append(own[:, -1] - y)
     return np.column_stack(predicted), np.column_stack(left)
@@ -208,7 +212,7 @@ def _factors_with_slope(
         slope = np.gradient(predicted, step, axis=0)
         of_log = factors.setdefault(rows.log, [[] for _ in equation.channels])
         for c, channel in enumerate(equation.channels):
-            own = channel.row(rows.wide)
+            own = channel.rows_in_wide(rows.wide)
             y = own[:, -1] if shift == 0.0 else CubicSpline(rows.t, own[:, -1])(rows.t + shift)
             of_log[c].append(ChannelFactor.of(np.column_stack([own[:, :-1], slope[:, c], y])[inside]))
     return {log: [merge_factors(some) for some in channels] for log, channels in factors.items()}
@@ -217,17 +221,19 @@ def _factors_with_slope(
 def _stack_rows_with_slope(
     unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], solution: Solution
 ) -> tuple[Array, Array]:
+    """Weighted rows [W free | p'] and right sides of all logs and channels."""
     rows, right = [], []
     for log, of_log in factors.items():
         for c, factor in enumerate(of_log):
             own = ChannelFactor(np.delete(factor.R, -2, axis=1), factor.count, factor.total)
-            A, b = unknowns.rows(log, c, own)
+            A, b = unknowns.rows_of_factor(log, c, own)
             rows.append(np.column_stack([A @ solution.free, factor.R[:, -2]]) / solution.noise[c])
             right.append((b - A @ solution.fixed) / solution.noise[c])
     return np.concatenate(rows), np.concatenate(right)
 
 
 def _median_time_step(kept: tuple[Rows, ...]) -> float | None:
+    """Median time (s) from row to row; None where there is one row only."""
     steps = [np.diff(rows.t) for rows in kept if len(rows.t) > 1]
     return float(np.median(np.concatenate(steps))) if steps else None
 
@@ -326,8 +332,8 @@ def joint_errors(
     """Errors of every joint on judged rows; kept: of the data used, to which the trivial models are fitted."""
     if not kept or not judged or equation.options.model not in ("torque", "torque+reaction"):
         return ()
-    used = _trivial_rows(equation, kept)
-    shown = used if judged[0].rows is kept[0] else _trivial_rows(equation, [item.rows for item in judged])
+    used = _trivial_model_rows(equation, kept)
+    shown = used if judged[0].rows is kept[0] else _trivial_model_rows(equation, [item.rows for item in judged])
     weights = [1.0 / noise[c] for c in range(len(equation.torque_channels))]
     A = np.concatenate([w * rows for w, (rows, _) in zip(weights, used, strict=True)])
     y = np.concatenate([w * torque for w, (_, torque) in zip(weights, used, strict=True)])
@@ -336,7 +342,7 @@ def joint_errors(
     gram = (A[:, some] / scale[some]).T @ (A[:, some] / scale[some])
     pull = (A[:, some] / scale[some]).T @ y
     x = np.linalg.lstsq(gram, pull, rcond=1e-10)[0] / scale[some]
-    step = _row_step([item.rows for item in judged])
+    step = _row_stride_for_checks([item.rows for item in judged])
     errors = []
     for c, channel in enumerate(equation.torque_channels):
         j = channel.joint
@@ -356,34 +362,34 @@ def joint_errors(
     return tuple(errors)
 
 
-def _row_step(kept: Sequence[Rows]) -> int:
+def _row_stride_for_checks(kept: Sequence[Rows]) -> int:
     """Every how many rows one is looked at."""
     return max(1, -(-sum(len(rows.t) for rows in kept) // MOST_ROWS))
 
 
 def _held_out_residual(equation: Equation, unknowns: Unknowns, item: JudgedRows, c: int) -> Array:
     """Residual (K,) of one channel, every row predicted by the values of its fold."""
-    own = equation.channels[c].row(item.rows.wide)
-    values = np.array([unknowns.of_channel(item.rows.log, c, one) for one in item.values])
+    own = equation.channels[c].rows_in_wide(item.rows.wide)
+    values = np.array([unknowns.values_of_channel(item.rows.log, c, one) for one in item.values])
     predicted = own[:, :-1] @ values.T
     return np.asarray(own[:, -1] - predicted[np.arange(len(own)), item.fold])
 
 
-def _trivial_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[Array, Array]]:
+def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[Array, Array]]:
     """Rows (K, columns) of gravity, Coulomb friction and offsets, and torques (K,), of every joint."""
-    step, n = _row_step(kept), len(equation.torque_channels)
+    step, n = _row_stride_for_checks(kept), len(equation.torque_channels)
     pieces: list[list[tuple[Array, Array]]] = [[] for _ in range(n)]
     for rows in kept:
         q, v = rows.q[::step], rows.v[::step]
         still = Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))
         wide = equation.rigid_rows(still)
         for c, channel in enumerate(equation.torque_channels):
-            W = np.zeros((len(q), equation.base_count + 2 * n))
-            W[:, channel.columns[: channel.base]] = channel.row(wide)[:, : channel.base]
+            W = np.zeros((len(q), equation.base_column_count + 2 * n))
+            W[:, channel.columns[: channel.base]] = channel.rows_in_wide(wide)[:, : channel.base]
             speed = v[:, channel.joint]
-            W[:, equation.base_count + c] = np.where(
+            W[:, equation.base_column_count + c] = np.where(
                 np.abs(speed) < STILL * equation.shapes.scale[channel.joint], 0.0, np.sign(speed)
             )
-            W[:, equation.base_count + n + c] = 1.0
-            pieces[c].append((W, channel.row(rows.wide)[::step, -1]))
+            W[:, equation.base_column_count + n + c] = 1.0
+            pieces[c].append((W, channel.rows_in_wide(rows.wide)[::step, -1]))
     return [(np.concatenate([W for W, _ in own]), np.concatenate([y for _, y in own])) for own in pieces]

@@ -30,11 +30,13 @@ class TorqueCheck:
     cutoff: float | None
 
     def held_out_errors(self, groups: Sequence[tuple[Block, ...]], fits: Array, source: str) -> Score | None:
-        """Errors on every stretch of time, predicted by the values (groups, unknowns) found without it."""
+        """Errors of the joint torques on every held-out stretch of time, by the values found without it."""
         lift = self._torque_map()
         if lift is None:
             return None
-        inside = [[block for block in self.blocks if _nearest_group(block, groups) == f] for f in range(len(groups))]
+        inside = [
+            [block for block in self.blocks if _group_around_block(block, groups) == f] for f in range(len(groups))
+        ]
         C = len(lift.unknowns.channels)
         squares, counts, total, power = (np.zeros(C) for _ in range(4))
         for f, own in enumerate(inside):
@@ -42,10 +44,10 @@ class TorqueCheck:
             values = lift.torque_values(fits[f], rest)
             for block in own:
                 for c, factor in enumerate(block.factors):
-                    squares[c] += factor.residual_squares(lift.unknowns.of_channel(block.log, c, values))
+                    squares[c] += factor.residual_squares(lift.unknowns.values_of_channel(block.log, c, values))
                     counts[c] += factor.count
                     total[c] += factor.total
-                    power[c] += factor.squares
+                    power[c] += factor.sum_of_squares
         every = np.maximum(counts, 1.0)
         spread = np.sqrt(np.maximum(power / every - (total / every) ** 2, 0.0))
         rmse = np.sqrt(squares / every)
@@ -55,7 +57,7 @@ class TorqueCheck:
     def errors_on_logs(
         self, blocks: tuple[Block, ...], settling: tuple[tuple[ChannelFactor, ...], ...], values: Array, source: str
     ) -> Score | None:
-        """Errors on other logs."""
+        """Errors of the predicted joint torques on other logs."""
         lift = self._torque_map()
         if lift is None:
             return None
@@ -63,7 +65,7 @@ class TorqueCheck:
         assert torques is not None
         return score(
             lift.unknowns, lift.torque_values(values, self.blocks), total_factors(blocks), settling,
-            cutoff=self.cutoff, source=source, fitted=False, kinds=torques.kinds,
+            cutoff=self.cutoff, source=source, fitted=False, kinds=torques.channel_kinds,
         )  # fmt: skip
 
     def _torque_map(self) -> _TorqueMap | None:
@@ -95,7 +97,7 @@ class _TorqueMap:
         rows, right = [], []
         for block in blocks:
             for c, factor in enumerate(block.factors):
-                A, b = self.unknowns.rows(block.log, c, factor)
+                A, b = self.unknowns.rows_of_factor(block.log, c, factor)
                 rows.append(A @ self.free)
                 right.append(b - A @ x)
         A = np.concatenate(rows)
@@ -105,7 +107,7 @@ class _TorqueMap:
 
 
 def _torque_map_from_plate(equation: Equation, torques: Equation, solved: Unknowns) -> _TorqueMap | None:
-    """Base parameters of the links from those of the forces; None where these do not tell all of them."""
+    """Map from base parameters of the forces to those of the torques; None where these are not determined."""
     relation = relate_sensors(equation.robot, tared=equation.is_tared)
     place = {name: k for k, name in enumerate(solved.names)}
     if relation.lost or equation.sensor.hidden or any(name not in place for name in relation.reaction.names):
@@ -131,7 +133,7 @@ def _torque_map_from_plate(equation: Equation, torques: Equation, solved: Unknow
     )
 
 
-def _nearest_group(block: Block, groups: Sequence[tuple[Block, ...]]) -> int:
+def _group_around_block(block: Block, groups: Sequence[tuple[Block, ...]]) -> int:
     """Which group holds the stretch of time around the middle of a block."""
     middle = 0.5 * (block.start + block.stop)
     far = [

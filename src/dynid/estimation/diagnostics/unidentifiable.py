@@ -37,7 +37,7 @@ class Unidentifiable:
 
     @property
     def message(self) -> Message:
-        """It as a warning."""
+        """Warning on the parameter: what the data show in its place, and the remedy."""
         return Message(
             "parameter_unidentifiable", "{parameter} is unidentifiable from these data ({seen})", "{advice}",
             parameter=self.name, seen=self.seen, advice=self.remedy, shares=dict(self.shares or ()),
@@ -81,6 +81,7 @@ def describe_unidentifiable(
 
 
 def _largest_share(shares: Array) -> float:
+    """Largest absolute share, at least 1e-12."""
     return max(float(np.abs(shares).max()), 1e-12)
 
 
@@ -103,7 +104,7 @@ def _find_remedy(equation: Equation, unknowns: Unknowns, direction: Array, postu
     """The motion that would make a direction identifiable."""
     place = unknowns.place[0]
     columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
-    rigid = columns[: equation.rigid_count]
+    rigid = columns[: equation.rigid_column_count]
     if not np.any(rigid):
         if not equation.torque_channels:
             return Message("move_all_joints", "move all joints, one after the other and together")
@@ -157,7 +158,7 @@ def _torque_change_along_motion(equation: Equation, rigid: Array, posture: Array
 
 @lru_cache(maxsize=256)
 def _trial_rows(equation: Equation, posture: tuple[float, ...], joints: tuple[int, ...]) -> Array:
-    """Rows of the posture and of a random motion of some joints, remembered: the next direction asks for the same."""
+    """Rows of the posture and of a random motion of some joints, cached for the next direction."""
     rng = np.random.default_rng(0)
     n, N = equation.robot.n, 30
     q, v, a = np.tile(posture, (N, 1)), np.zeros((N, n)), np.zeros((N, n))

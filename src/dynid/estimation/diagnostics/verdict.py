@@ -61,14 +61,14 @@ class Verdict:
         return f"{level}: {'; '.join(reason.what for reason in self.reasons)}"
 
     def with_mistake(self, found: Mistake) -> Verdict:
-        """Return the same with a mistake that was found later, as the first of its reasons."""
+        """Return the verdict with a mistake that was found later as the first of its reasons."""
         reason = mistake_reason(found)
         level = max((self.level, reason.level), key=LEVELS.index)
         others = [other for other in self.reasons if self.level != "good" and other.code != reason.said.code]
-        return replace(self, level=level, reasons=(reason.said, *others), next_step=reason.step)
+        return replace(self, level=level, reasons=(reason.said, *others), next_step=reason.next_step)
 
     def after_call(self, call: Call) -> Verdict:
-        """Return the same with the next step as a command, now that the call is known; not for a verdict of a file."""
+        """Return the verdict with the next step as a command, now that the call is known."""
         facts = dict(self.next_step.facts)
         is_total = self.next_step.code == "mistake_found"
         facts["command"] = call.next_command(facts["action"], tuple(facts["options"]), is_total=is_total)
@@ -106,12 +106,12 @@ class Mistake(Protocol):
 
     @property
     def before(self) -> float:
-        """The same without the repair."""
+        """Mean NRMSE on held-out data without the repair."""
         ...
 
     @property
     def options(self) -> Sequence[Option]:
-        """What repairs it."""
+        """Options that repair the mistake."""
         ...
 
     @property
@@ -183,37 +183,37 @@ class Evidence:
         return self.model in ("power", "energy") or not self.torques.mean <= self.validation.mean
 
     @property
-    def figures(self) -> tuple[Sequence[str], Score]:
-        """Channels and errors that decide: a result is as good as the worse of its own channels and the torques."""
+    def deciding_errors(self) -> tuple[Sequence[str], Score]:
+        """Channels and errors that decide the level: the worse of the model's own channels and the joint torques."""
         if self.torques is not None and self.torques_decide:
             return self.torque_joints, self.torques
         return self.channels, self.validation
 
     @property
-    def matters(self) -> NDArray[np.bool_]:
-        """Which of the channels that decide matter."""
-        _, errors = self.figures
+    def which_channels_matter(self) -> NDArray[np.bool_]:
+        """Mask of the deciding channels that matter."""
+        _, errors = self.deciding_errors
         kinds = self.torque_kinds if self.torques_decide else self.kinds
         return channels_that_matter(kinds or ["torque"] * len(errors.nrmse), errors.spread)
 
     @property
-    def worst(self) -> float:
+    def worst_nrmse(self) -> float:
         """Largest NRMSE of a channel that matters, 0 where none does."""
-        return float(np.nanmax([0.0, *self.figures[1].counted[self.matters]]))
+        return float(np.nanmax([0.0, *self.deciding_errors[1].counted[self.which_channels_matter]]))
 
     @property
-    def level_of_errors(self) -> Level:
-        """What the errors on data not used for fitting allow."""
-        mean = self.figures[1].mean
-        if mean <= GOOD_MEAN and self.worst <= GOOD_WORST:
+    def level_by_errors(self) -> Level:
+        """Best level that the errors on data not used for fitting allow."""
+        mean = self.deciding_errors[1].mean
+        if mean <= GOOD_MEAN and self.worst_nrmse <= GOOD_WORST:
             return "good"
-        if mean <= USABLE_MEAN and self.worst <= USABLE_WORST:
+        if mean <= USABLE_MEAN and self.worst_nrmse <= USABLE_WORST:
             return "usable"
         return "weak" if mean <= WEAK_MEAN else "do not trust"
 
     @property
-    def is_reversed(self) -> bool:
-        """Whether most inertias are negative: then signs are, not the model."""
+    def are_signs_reversed(self) -> bool:
+        """Whether signs are reversed: most inertias are negative."""
         return 2 * len(self.negative) > self.joints
 
 
@@ -227,7 +227,7 @@ class Reason:
     options: Sequence[Option] = ()
 
     @property
-    def step(self) -> Message:
+    def next_step(self) -> Message:
         """The next step, as a call from Python."""
         spoken = self.said.record("command line")["remedy"]
         return _next_step(self.said.code, self.action, self.options, Wording(self.said.remedy, spoken))
@@ -271,9 +271,9 @@ def _weigh_reasons(evidence: Evidence, wiring: Sequence[Reason]) -> Verdict:
     ]
     if reasons:
         level = max((reason.level for reason in reasons), key=LEVELS.index)
-        return Verdict(level, tuple(reason.said for reason in reasons), reasons[0].step, tuple(evidence.unproven))
-    _, figures = evidence.figures
-    facts = {"of": _torques_text(evidence), "mean": figures.mean, "worst": evidence.worst}
+        return Verdict(level, tuple(reason.said for reason in reasons), reasons[0].next_step, tuple(evidence.unproven))
+    _, figures = evidence.deciding_errors
+    facts = {"of": _whose_error_text(evidence), "mean": figures.mean, "worst": evidence.worst_nrmse}
     praise = "validation NRMSE {of}{mean:.3f} on average, {worst:.3f} at worst"
     code, why = "ready_to_use", "find bodies that fit, for a simulator or a controller"
     if evidence.torques is None and evidence.model not in ("torque", "torque+reaction"):
@@ -295,7 +295,7 @@ def propose_alternative(verdict: Verdict, found: Score, other: Verdict, tried: S
     return replace(verdict, next_step=_next_step(why.code, "identify", (option,), why))
 
 
-def _torques_text(evidence: Evidence) -> str:
+def _whose_error_text(evidence: Evidence) -> str:
     """Words that say whose error it is, where joint torques decide."""
     return "of the joint torques " if evidence.torques_decide else ""
 
@@ -329,7 +329,7 @@ def mistake_reason(found: Mistake) -> Reason:
 
 def _reversal_reasons(evidence: Evidence) -> list[Reason]:
     """Signs that are reversed, as most inertias are negative."""
-    if not evidence.is_reversed or evidence.mistake is not None:
+    if not evidence.are_signs_reversed or evidence.mistake is not None:
         return []
     facts = {"joints": list(evidence.negative), "some": _shorten_names(evidence.negative)}
     if evidence.is_plate:
@@ -348,7 +348,7 @@ def _reversal_reasons(evidence: Evidence) -> list[Reason]:
 
 def _prediction_reasons(evidence: Evidence) -> list[Reason]:
     """Reasons by large errors on data not used for fitting."""
-    level = evidence.level_of_errors
+    level = evidence.level_by_errors
     if level == "good":
         return []
     return _hopeless_prediction_reasons(evidence) if level == "do not trust" else _poor_prediction_reasons(evidence)
@@ -356,9 +356,9 @@ def _prediction_reasons(evidence: Evidence) -> list[Reason]:
 
 def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
     """Reasons for "do not trust" by errors."""
-    if evidence.is_reversed:
+    if evidence.are_signs_reversed:
         return []
-    mean = evidence.figures[1].mean
+    mean = evidence.deciding_errors[1].mean
     if evidence.torques_decide and evidence.fit.mean <= WEAK_MEAN:
         return [_poor_torque_reason(evidence, mean)]
     facts = {"nrmse": mean, "percent": 100.0 * mean, "fit_nrmse": evidence.fit.mean, "seconds": evidence.seconds}
@@ -409,7 +409,7 @@ def _search_for_cause(evidence: Evidence) -> tuple[Action, Sequence[Option]]:
 
 
 def _poor_torque_reason(evidence: Evidence, mean: float) -> Reason:
-    """The model explains what it is about, but not the torques."""
+    """Reason: the model explains what it is about, but not the joint torques."""
     what = "predicted joint torques have an NRMSE of {nrmse:.3g} on validation data, {model} of {own_nrmse:.2g}: "
     facts = {"nrmse": mean, "model": NAMES[evidence.model], "own_nrmse": evidence.validation.mean}
     torque = Option("model", "torque")
@@ -472,13 +472,13 @@ def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
         if evidence.torques_decide:
             step = "check units, signs and gains of the torques, and the robot's geometry, then identify again"
     reasons = []
-    channels, errors = evidence.figures
-    level = evidence.level_of_errors
+    channels, errors = evidence.deciding_errors
+    level = evidence.level_by_errors
     if errors.mean > GOOD_MEAN:
         what = "validation NRMSE {of}is {mean:.2f} on average, more than {limit}"
         what += ", from {seconds:.2g} s of recording" if evidence.seconds < SHORT else ""
         said = Message(
-            "poor_prediction", what, step, of=_torques_text(evidence), mean=errors.mean, seconds=evidence.seconds,
+            "poor_prediction", what, step, of=_whose_error_text(evidence), mean=errors.mean, seconds=evidence.seconds,
             limit=GOOD_MEAN if errors.mean <= USABLE_MEAN else USABLE_MEAN,
         )  # fmt: skip
         reasons.append(Reason(said, level, action, options))
@@ -489,7 +489,7 @@ def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
         said = Message("channels_not_explained", what, step, channels=hopeless, some=_shorten_names(hopeless))
         reasons.append(Reason(said, level, action, options))
     poor = {channel: float(x) for channel, x in figures if GOOD_WORST < x <= HOPELESS}
-    small = {channel for channel, matters in zip(channels, evidence.matters, strict=True) if not matters}
+    small = {channel for channel, matters in zip(channels, evidence.which_channels_matter, strict=True) if not matters}
     words = [f"{channel} ({x:.2f}{', little torque' if channel in small else ''})" for channel, x in poor.items()]
     if poor:
         said = Message(
@@ -584,7 +584,7 @@ def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
     reasons = []
     lacking = "the model lacks something at these joints, friction for example"
     action, options = _search_for_cause(evidence)
-    if evidence.negative and not evidence.is_reversed:
+    if evidence.negative and not evidence.are_signs_reversed:
         said = Message(
             "negative_inertia", NEGATIVE, lacking, joints=list(evidence.negative),
             some=_shorten_names(evidence.negative),
@@ -608,6 +608,7 @@ def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def _shorten_names(names: Sequence[str]) -> str:
+    """Names separated by commas, eight at most and how many more."""
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
@@ -645,6 +646,7 @@ def assess_joints(evidence: Evidence) -> dict[str, JointVerdict]:
 
 
 def _assess_joint(joint: str, nrmse: float, evidence: Evidence) -> JointVerdict:
+    """Verdict on one joint, by its error and its bad channels."""
     bad = [message for message in evidence.bad_channels if joint in message.facts["affected"]]
     steps = zip((GOOD_WORST, POOR_JOINT, HOPELESS), get_args(Level), strict=False)
     level: Level = next((level for limit, level in steps if nrmse <= limit), "do not trust")

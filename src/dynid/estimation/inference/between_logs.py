@@ -29,9 +29,9 @@ from dynid.estimation.inference.jackknife import (
     Jackknife,
     group_blocks,
     group_normal_equations,
-    group_pieces,
     jackknife,
     jackknife_from_shifts,
+    row_pieces_of_groups,
     shift_without_group,
 )
 from dynid.estimation.regression.equation import Equation
@@ -151,8 +151,8 @@ class LogContrasts:
         )  # fmt: skip
         return replace(self, logs=tuple(range(len(merged))), shares=merged)
 
-    def without_each_log(self) -> tuple[Array, Array]:
-        """Shifts (logs, unknowns) of the values without a log, and shares of what is known that rest on this log."""
+    def shifts_without_each_log(self) -> tuple[Array, Array]:
+        """Shifts (logs, unknowns) of the values without each log, and the shares of information that rest on it."""
         white = np.maximum((self.inverse**2).sum(axis=1), 1e-300)
         shifts, shares = (np.zeros((len(self.logs), len(self.inverse))) for _ in range(2))
         for g, log in enumerate(self.shares):
@@ -163,7 +163,7 @@ class LogContrasts:
             shares[g] = more / (1.0 + more)
         return shifts, shares
 
-    def variance(self, g: int, own: Array, others: Sequence[Array]) -> tuple[Array, float]:
+    def contrast_covariance(self, g: int, own: Array, others: Sequence[Array]) -> tuple[Array, float]:
         """Covariance (m, m) of own @ e - sum of others[h] @ e[h], e sums of Z'e over a log and over each other one.
 
         From the scatter of blocks about each log's fit, with its degrees of freedom (Satterthwaite).
@@ -197,11 +197,11 @@ def contrast_logs(
         groups = group_blocks(own, max(FEWEST, most // len(logs)))
         parts = [
             group_normal_equations(unknowns, solution, inverse, pieces)
-            for pieces in group_pieces(groups, soft=derived, pulled=pulled)
+            for pieces in row_pieces_of_groups(groups, soft=derived, pulled=pulled)
         ]
         gram, pull = np.sum([gram for gram, _ in parts], axis=0), np.sum([pull for _, pull in parts], axis=0)
         squares = sum(
-            factor.residual_squares(unknowns.of_channel(log, c, solution.values)) / solution.noise[c] ** 2
+            factor.residual_squares(unknowns.values_of_channel(log, c, solution.values)) / solution.noise[c] ** 2
             for block in own
             for c, factor in enumerate(block.factors)
         )
@@ -242,7 +242,7 @@ def _kind_of_scatter(name: Parameter) -> str:
     return DRY if name.symbol[0] == "F" and name.symbol != "Fo" else name.symbol
 
 
-def growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogContrasts) -> Array:
+def sigma_growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogContrasts) -> Array:
     """Growth (unknowns,) of sigma by the variance between logs, shrunk towards the mean of a kind, as logs are few.
 
     Leaving out whole logs gives (K - 1) / K sum of shifts^2, whose mean is sum of h / (1 - h) times the variance if
@@ -254,7 +254,7 @@ def growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogC
     from scipy.stats import t
 
     K, variance = len(contrasts.logs), np.diag(found.covariance)
-    shifts, shares = contrasts.without_each_log()
+    shifts, shares = contrasts.shifts_without_each_log()
     used = (shares > LEAST_SHARE) & (shares < 1.0 - LEAST_SHARE) & (variance > 0.0)
     count = used.sum(axis=0)
     h = np.where(used, shares, 0.5)
@@ -345,11 +345,11 @@ def compare_logs(
         return None
     found = _find_differences(state, unknowns, solution, contrasts)
     parameters = tuple((str(n), float(x)) for n, x in zip(unknowns.names, found.levels, strict=True) if np.isfinite(x))
-    blocks = state.equation.blocks_of
+    blocks = state.equation.columns_by_friction_block
     absorbing = [k for name in (*HARMONICS, "spring") if name in blocks for k in blocks[name]]
     dropped = set(unknowns.place[:, absorbing].ravel().tolist()) - {-1}
     if dropped:
-        fewer = unknowns.without(sorted(dropped))
+        fewer = unknowns.without_unknowns(sorted(dropped))
         if constraints is not None:
             kept = [k for k in range(len(unknowns)) if k not in dropped]
             constraints = Constraints(constraints.matrix[:, kept], constraints.right)
@@ -365,13 +365,13 @@ def _find_differences(state: State, unknowns: Unknowns, solution: Solution, cont
     """Test single unknowns and known changes of every log."""
     K, names = len(contrasts.logs), unknowns.names
     pairs = 1 if K == 2 else K  # of two logs each is the other's contrast
-    single = np.array([_levels_of_own_values(contrasts, g) for g in range(K)])
+    single = np.array([_p_values_of_own_values(contrasts, g) for g in range(K)])
     levels = np.fmin.reduce(single, axis=0)
     known = np.isfinite(levels)
     p_single = pairs * max(int(known.sum()), 1) * float(np.min(levels[known], initial=1.0))
     changes, rows = possible_changes(state, unknowns, solution), contrast_rows(state, unknowns, solution, contrasts)
     search = ChangeSearch(contrasts if rows is None else rows, changes)
-    p_change = pairs * len(KINDS) * min((test.level for test in search.tests()), default=1.0)
+    p_change = pairs * len(KINDS) * min((test.level for test in search.test_all_changes()), default=1.0)
     p = min(1.0, 2.0 * min(p_single, p_change))
     if p < LEVEL:
         search.find_changes()
@@ -385,14 +385,15 @@ def _find_differences(state: State, unknowns: Unknowns, solution: Solution, cont
         clear = [k for k in np.argsort(single[found.log]) if single[found.log, k] * pairs * known.sum() < LEVEL]
         g = np.array(state.equation.robot.gravity) + search.gravity_step(found.log) if found.kind == "gravity" else None
         differences.append(LogDifference(
-            contrasts.logs[found.log], found.kind, tuple(str(names[k]) for k in clear), p, search.gain_of_accepted(k),
+            contrasts.logs[found.log], found.kind, tuple(str(names[k]) for k in clear), p,
+            search.explained_share_of_accepted(k),
             () if g is None else tuple(g.tolist()),
         ))  # fmt: skip
     return Comparison(p, np.minimum(1.0, pairs * levels), tuple(differences), search.squares)
 
 
-def _levels_of_own_values(contrasts: LogContrasts, g: int) -> Array:
-    """Levels (unknowns,) of the test that a log's own value is that of the others; NaN where one does not show it."""
+def _p_values_of_own_values(contrasts: LogContrasts, g: int) -> Array:
+    """p-values (unknowns,) of the test that a log's own value is that of the others; NaN where one lacks it."""
     from scipy.stats import t
 
     log, inverse = contrasts.shares[g], contrasts.inverse
@@ -401,7 +402,7 @@ def _levels_of_own_values(contrasts: LogContrasts, g: int) -> Array:
     hidden = ((inverse @ V) ** 2 @ ((own == 0.0) | (others == 0.0))) > 1e-6 * (inverse**2).sum(axis=1)
     difference = inverse @ (V @ ((own + others) * (V.T @ log.pull)))
     from_others = [inverse @ (V * others) @ V.T] * len(contrasts.logs)
-    covariance, freedom = contrasts.variance(g, inverse @ (V * own) @ V.T, from_others)
+    covariance, freedom = contrasts.contrast_covariance(g, inverse @ (V * own) @ V.T, from_others)
     sigma = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     return np.where(hidden, np.nan, 2.0 * t.sf(np.abs(difference) / sigma, freedom))
 
@@ -433,10 +434,10 @@ class ChangeSearch:
         self.changes = {kind: D for kind, D in changes.items() if D.shape[1]}
         self.rank = contrasts.inverse.shape[1]
         self.accepted: list[ChangeTest] = []
-        self._refit()
+        self._refit_with_changes()
         self.first_squares = self.squares
 
-    def _refit(self) -> None:
+    def _refit_with_changes(self) -> None:
         """Solve for the parameters with the changes that were accepted."""
         self.maps = [
             np.hstack([
@@ -454,7 +455,7 @@ class ChangeSearch:
         self.pulls = [log.pull - log.gram @ (M @ self.values) for M, log in pairs]
         self.squares = max(sum(log.squares for _, log in pairs) - float(pull @ self.values), 1e-300)
 
-    def tests(self, only: int | None = None) -> Iterator[ChangeTest]:
+    def test_all_changes(self, only: int | None = None) -> Iterator[ChangeTest]:
         """Test every known change of every log, or of one."""
         for g, log in enumerate(self.contrasts.shares):
             if only not in (None, g):
@@ -462,11 +463,11 @@ class ChangeSearch:
             rank = self.rank
             both = len(self.maps) == 2  # of two logs none can be said to be the other one: gravity alone has a file
             for kind, D in self.changes.items() if g or not both or only == g else ():
-                yield self.test(g, kind, np.pad(D, ((0, len(log.gram) - rank), (0, 0))))
+                yield self.test_change(g, kind, np.pad(D, ((0, len(log.gram) - rank), (0, 0))))
             if len(log.gram) > rank:
-                yield self.test(g, "gravity", np.eye(len(log.gram))[:, rank:])
+                yield self.test_change(g, "gravity", np.eye(len(log.gram))[:, rank:])
 
-    def test(self, g: int, kind: str, D: Array) -> ChangeTest:
+    def test_change(self, g: int, kind: str, D: Array) -> ChangeTest:
         """Test a change of log g along D (columns, m).
 
         The sum of squares that it explains against its mean by the scatter of blocks, by an F distribution with Box's
@@ -482,12 +483,12 @@ class ChangeSearch:
         B = scaled @ (V[:, w > 1e-6 * max(w[-1], 1e-300)] / np.sqrt(w[w > 1e-6 * max(w[-1], 1e-300)]))
         score = B.T @ self.pulls[g]
         others = [B.T @ K @ self.inverse @ M.T for M in self.maps]
-        S, freedom = self.contrasts.variance(g, B.T - others[g], others)
+        S, freedom = self.contrasts.contrast_covariance(g, B.T - others[g], others)
         mean, explained = max(float(np.trace(S)), 1e-300), float(score @ score)
         level = float(f.sf(explained / mean, mean**2 / max(float((S**2).sum()), 1e-300), freedom))
         return ChangeTest(g, kind, level, explained - 2.0 * mean, D)
 
-    def gain(self, test: ChangeTest) -> float:
+    def explained_share(self, test: ChangeTest) -> float:
         """Share of the residual that a change explains."""
         return 1.0 - float(np.sqrt(max(0.0, 1.0 - test.explained / self.squares)))
 
@@ -497,29 +498,29 @@ class ChangeSearch:
             found = self._find_change(MINOR[len(self.accepted)])
             if found is None:
                 break
-            self._accept([*self.accepted, *self._split_change(found)])
+            self._accept_changes([*self.accepted, *self._split_change(found)])
         while len(self.accepted) > 1:
-            gains = [self.gain_of_accepted(k) for k in range(len(self.accepted))]
+            gains = [self.explained_share_of_accepted(k) for k in range(len(self.accepted))]
             k = int(np.argmin(gains))
             if gains[k] >= FURTHER:
                 break
-            self._accept([*self.accepted[:k], *self.accepted[k + 1 :]])
+            self._accept_changes([*self.accepted[:k], *self.accepted[k + 1 :]])
 
     def _find_change(self, minor: float) -> ChangeTest | None:
         """The change that explains most; None where none is material, or only for what little is left."""
-        best = max(self.tests(), key=lambda test: test.explained)
-        every = self.test(best.log, "parameters", np.eye(len(self.maps[best.log]), self.rank))
+        best = max(self.test_all_changes(), key=lambda test: test.explained)
+        every = self.test_change(best.log, "parameters", np.eye(len(self.maps[best.log]), self.rank))
         if best.level < LEVEL and best.explained >= HALF * every.explained:
             found, least = best, FURTHER if self.accepted and best.level < 0.1 * LEVEL else MATERIAL
         else:
             found, least = every, 2.0 * MATERIAL
         is_minor = found.explained < minor**2 * self.first_squares
-        return None if is_minor or self.gain(found) < least else found
+        return None if is_minor or self.explained_share(found) < least else found
 
     def _split_change(self, found: ChangeTest) -> list[ChangeTest]:
         """The change, or the two of the same log that explain more: together they may look like a third one."""
-        own = [test for test in self.tests(found.log) if test.kind != "offsets"]  # part of friction
-        pairs = [(self.test(found.log, "both", np.hstack([x.D, y.D])), x, y) for x, y in combinations(own, 2)]
+        own = [test for test in self.test_all_changes(found.log) if test.kind != "offsets"]  # part of friction
+        pairs = [(self.test_change(found.log, "both", np.hstack([x.D, y.D])), x, y) for x, y in combinations(own, 2)]
         if not pairs or found.kind == "parameters":
             return [found]
         both, x, y = max(pairs, key=lambda pair: pair[0].explained)
@@ -527,17 +528,17 @@ class ChangeSearch:
         is_more = more >= MINOR[1] ** 2 * self.first_squares and 1.0 - np.sqrt(max(0.0, 1.0 - more / left)) >= MATERIAL
         return [x, y] if is_more and found.kind not in (x.kind, y.kind) else [found]
 
-    def _accept(self, changes: list[ChangeTest]) -> None:
+    def _accept_changes(self, changes: list[ChangeTest]) -> None:
         """Let logs have their own values along changes from now on."""
         self.accepted = changes
-        self._refit()
+        self._refit_with_changes()
 
-    def gain_of_accepted(self, k: int) -> float:
+    def explained_share_of_accepted(self, k: int) -> float:
         """Share of the residual that one of the changes explains beside the others."""
         every, squares = self.accepted, self.squares
-        self._accept([*every[:k], *every[k + 1 :]])
+        self._accept_changes([*every[:k], *every[k + 1 :]])
         without = self.squares
-        self._accept(every)
+        self._accept_changes(every)
         return 1.0 - float(np.sqrt(min(1.0, squares / without)))
 
     def gravity_step(self, log: int) -> Array:
@@ -579,23 +580,23 @@ class GravityColumns:
         self.hidden[free] = scipy.linalg.null_space(M)
         self.basis = np.zeros((3 * self.hidden.shape[1], 0))
 
-    def along(self, q: Array) -> Array:
+    def torques_per_gravity(self, q: Array) -> Array:
         """Torques (3, N, channels, columns) per unit of gravity along each axis and of each standard parameter."""
         still = np.zeros_like(q)
         motion = Motion(np.arange(float(len(q))), q, still, still)
         joints = [channel.joint for channel in self.equation.torque_channels]
         return np.array([Torque().rows(stage.scene(motion))[:, joints] for stage in self.stages])
 
-    def find_hidden(self, q: Array) -> None:
+    def find_hidden_columns(self, q: Array) -> None:
         """Find the independent columns of parameters that only another gravity shows."""
-        G = self.along(q)
+        G = self.torques_per_gravity(q)
         columns = np.moveaxis(G @ self.hidden, 0, 2).reshape(-1, 3 * self.hidden.shape[1])
         w, V = np.linalg.eigh(columns.T @ columns)
         self.basis = V[:, w > 1e-10 * max(float((G**2).sum()), 1e-300)]
 
-    def of_log(self, q: Array, base_values: Array) -> Array:
+    def columns_of_log(self, q: Array, base_values: Array) -> Array:
         """Columns (N, channels, 3 + hidden) along positions, with base parameters as they are."""
-        G = self.along(q)
+        G = self.torques_per_gravity(q)
         X = np.zeros(G.shape[3])
         X[list(self.equation.base.kept)] = base_values
         hidden = np.moveaxis(G @ self.hidden, 0, 2).reshape(*G.shape[1:3], -1) @ self.basis
@@ -620,12 +621,14 @@ def contrast_rows(
     if not all(places.values()):
         return None
     gravity = GravityColumns(equation)
-    gravity.find_hidden(np.concatenate([rows.q[:: max(1, len(rows.q) // 20)] for rows in kept if len(rows.t)])[:400])
+    gravity.find_hidden_columns(
+        np.concatenate([rows.q[:: max(1, len(rows.q) // 20)] for rows in kept if len(rows.t)])[:400]
+    )
     shares = []
     for g, (log, share) in enumerate(zip(contrasts.logs, contrasts.shares, strict=True)):
         others = np.linalg.solve((1.0 + SHRINK) * np.eye(len(share.gram)) - share.gram, share.pull)
         values = solution.values - contrasts.inverse @ others + shifts.get(g, 0.0)
-        place = unknowns.place[log, : equation.base_count]
+        place = unknowns.place[log, : equation.base_column_count]
         base_values = np.where(place >= 0, values[place], 0.0)
         blocks = group_blocks(tuple(b for b in state.blocks if b.log == log), max(FEWEST, 128 // len(contrasts.logs)))
         ends = np.array([group[-1].stop for group in blocks])
@@ -635,11 +638,11 @@ def contrast_rows(
         parts = [(np.zeros((width, width)), np.zeros(width)) for _ in blocks]
         squares = 0.0
         for rows in places[log]:
-            E = gravity.of_log(rows.q[::step], base_values)
+            E = gravity.columns_of_log(rows.q[::step], base_values)
             group = np.minimum(np.searchsorted(ends, rows.t[::step]), len(blocks) - 1)
             for c, channel in enumerate(equation.channels):
-                own, place = channel.row(rows.wide)[::step], unknowns.place[log, channel.columns]
-                used = channel.settled(rows.settled)[::step] & channel.settled(rows.good)[::step]
+                own, place = channel.rows_in_wide(rows.wide)[::step], unknowns.place[log, channel.columns]
+                used = channel.are_rows_settled(rows.settled)[::step] & channel.are_rows_settled(rows.good)[::step]
                 R = own[:, :-1][:, place >= 0]
                 A = np.hstack([R @ contrasts.inverse[place[place >= 0]], E[:, c]]) / solution.noise[c]
                 e = (own[:, -1] - R @ solution.values[place[place >= 0]]) / solution.noise[c]
@@ -678,7 +681,7 @@ def add_variance_between_logs(
     contrasts = contrast_logs(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
     if contrasts is None or deviations is None or within is None:
         return deviations, contrasts
-    growth = growth_by_logs(within, unknowns.names, contrasts.by_groups(groups))
+    growth = sigma_growth_by_logs(within, unknowns.names, contrasts.by_groups(groups))
     return replace(deviations, covariance=deviations.covariance * np.outer(growth, growth), growth=growth), contrasts
 
 
@@ -696,7 +699,7 @@ def describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
 
 
 def describe_differences(state: State, agreement: Agreement | None) -> tuple[Message, ...]:
-    """Warn of logs that are not of the same robot."""
+    """Warnings on logs in which the robot differs."""
     warnings = []
     for found in () if agreement is None else agreement.differences:
         how, remedy = CHANGED[found.kind]
@@ -737,7 +740,7 @@ def possible_changes(state: State, unknowns: Unknowns, solution: Solution) -> di
     if equation.unknown is None and len(ends) == 1:
         standard = equation.base.robot.parameter_names
         first = standard.index(equation.base.robot.links[ends[0]].parameter(SYMBOLS[0]))
-        place = unknowns.place[0, : equation.base_count]
+        place = unknowns.place[0, : equation.base_column_count]
         changes["payload"] = np.zeros((len(unknowns), 10))
         changes["payload"][place[place >= 0]] = equation.base.matrix[place >= 0, first : first + 10]
     to_white = solution.R @ np.linalg.pinv(solution.free)

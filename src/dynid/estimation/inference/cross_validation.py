@@ -86,12 +86,12 @@ class Folds:
                 pull[f, share.places] += weight * share.pull
         return gram, pull
 
-    def errors(self, chosen: Indices) -> Array:
+    def errors_of_fits(self, chosen: Indices) -> Array:
         """Sums of squares (folds, channels) left where fits of some unknowns to the other folds predict."""
-        return np.asarray(self.errors_with_each(chosen, [chosen[:0]])[0])
+        return np.asarray(self.errors_with_each_set(chosen, [chosen[:0]])[0])
 
-    def errors_with_each(self, chosen: Indices, further: Sequence[Indices]) -> Array:
-        """The same (sets, folds, channels) of fits of the chosen unknowns with each of several sets of others."""
+    def errors_with_each_set(self, chosen: Indices, further: Sequence[Indices]) -> Array:
+        """Sums of squares (sets, folds, channels) of fits of the chosen unknowns with each of several further sets."""
         gram, pull = self.normal_equations
         every, base = np.concatenate([chosen, *further]), len(chosen)
         ends = np.cumsum([0, *map(len, further)]).tolist()
@@ -116,7 +116,7 @@ class Folds:
             values[f][:, chosen] = x[:base].T
             for m, places in enumerate(further):
                 values[f, m, places] = x[base:][sets[m], m]
-        return self._squares_after_fits(values)
+        return self._residual_squares_of_fits(values)
 
     def fits_under_constraints(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
         """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right)."""
@@ -134,7 +134,7 @@ class Folds:
 
     def errors_of_values(self, values: Array) -> Array:
         """Sums of squares (folds, channels) of values (folds, unknowns) that were fitted without each fold."""
-        return np.asarray(self._squares_after_fits(values[:, None])[0])
+        return np.asarray(self._residual_squares_of_fits(values[:, None])[0])
 
     def nrmse(self, errors: Array) -> Array:
         """NRMSE (channels,) on data not used for fitting."""
@@ -144,7 +144,7 @@ class Folds:
         """RMSE (channels,) on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
 
-    def _squares_after_fits(self, values: Array) -> Array:
+    def _residual_squares_of_fits(self, values: Array) -> Array:
         """Sums of squared residuals (fits, folds, channels) of values (folds, fits, unknowns)."""
         squares = np.repeat(self.squares[None], values.shape[1], axis=0)
         for f, shares in enumerate(self.shares):

@@ -105,8 +105,10 @@ class GroupPiece:
     pull: float = 1.0
 
 
-def group_pieces(groups: list[tuple[Block, ...]], *, soft: bool, pulled: bool = False) -> list[list[GroupPiece]]:
-    """Rows of each group; soft: groups pass into their neighbours, and out at the ends of what was recorded.
+def row_pieces_of_groups(
+    groups: list[tuple[Block, ...]], *, soft: bool, pulled: bool = False
+) -> list[list[GroupPiece]]:
+    """Weighted rows of each group; soft: groups pass into their neighbours, and out at the ends of the recording.
 
     pulled: without what noise pulls the values by.
     """
@@ -194,7 +196,7 @@ def jackknife(
     inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
-    for g, pieces in enumerate(group_pieces(groups, soft=derived, pulled=pulled)):
+    for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, pulled=pulled)):
         steps[g], alone = shift_without_group(*group_normal_equations(unknowns, solution, inverse, pieces))
         essential += alone
         shifts[g] = -(inverse @ steps[g])
@@ -274,7 +276,7 @@ def sensitivity_shifts(equation: Equation, unknowns: Unknowns, solution: Solutio
     for k, spread in enumerate(relative):
         pull = np.zeros(len(unknowns))
         for log, of_log in factors.items():
-            rows, right = unknowns.rows(log, first + k, of_log[first + k])
+            rows, right = unknowns.rows_of_factor(log, first + k, of_log[first + k])
             pull += rows.T @ right / solution.noise[first + k] ** 2
         shifts[k] = spread * (half @ (half.T @ pull))
     return shifts

@@ -73,7 +73,7 @@ SMALL = 0.1
 
 
 def channels_that_matter(kinds: Sequence[str], spread: Array) -> NDArray[np.bool_]:
-    """Which channels matter: torques (N m), or forces of prismatic joints (N), beside the largest of their kind.
+    """Which channels matter: torques (N m) or forces (N) not small against the largest of their kind.
 
     kinds: "revolute" or "prismatic" joints; channels of anything else matter always, unless they are quiet.
     """
@@ -98,12 +98,12 @@ def score(
     squares, counts, total, power = (np.zeros((2, C)) for _ in range(4))
     for log, of_log in factors.items():
         for c in range(C):
-            own = unknowns.of_channel(log if fitted else 0, c, values)
+            own = unknowns.values_of_channel(log if fitted else 0, c, values)
             for k, factor in enumerate((of_log[c], settling[log][c])):
                 squares[k, c] += factor.residual_squares(own)
                 counts[k, c] += factor.count
                 total[k, c] += factor.total
-                power[k, c] += factor.squares
+                power[k, c] += factor.sum_of_squares
     every = np.maximum(counts.sum(axis=0), 1.0)
     spread = np.sqrt(np.maximum(power.sum(axis=0) / every - (total.sum(axis=0) / every) ** 2, 0.0))
     quiet = quiet_channels(kinds, spread)

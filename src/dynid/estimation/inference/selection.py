@@ -54,7 +54,7 @@ def choose_friction_blocks(
 
     left_out: columns of the equation that are not used (`State.unseen_harmonics`).
     """
-    places = equation.blocks_of  # a state of an older version lacks some
+    places = equation.columns_by_friction_block  # a state of an older version lacks some
     optional = [name for name in optional if name in places and not np.isin(places[name], left_out).all()]
     everything = (*always, *optional)
     unknowns = Unknowns.of(equation, everything, logs, per_log=per_log, left_out=left_out)
@@ -67,8 +67,11 @@ def choose_friction_blocks(
     def held_out_errors(names: Sequence[str]) -> dict[str, float]:
         """Mean NRMSE of the torques on held-out blocks of time with the chosen blocks and each of some others."""
         known = unknowns_with_blocks(equation, unknowns, everything, chosen)
-        more = [np.setdiff1d(unknowns.place[:, equation.blocks_of.get(name, [])], [*known, -1]) for name in names]
-        errors = folds.errors_with_each(known, more)
+        more = [
+            np.setdiff1d(unknowns.place[:, equation.columns_by_friction_block.get(name, [])], [*known, -1])
+            for name in names
+        ]
+        errors = folds.errors_with_each_set(known, more)
         torques = len(equation.channels) - len(equation.base_channels)
         return {name: float(folds.nrmse(x)[:torques].mean()) for name, x in zip(names, errors, strict=True)}
 
@@ -90,7 +93,7 @@ def unknowns_with_blocks(
     equation: Equation, unknowns: Unknowns, all_blocks: tuple[str, ...], some: tuple[str, ...]
 ) -> Indices:
     """Unknowns that remain when only some of the blocks are taken."""
-    left_out = [k for name in all_blocks if name not in some for k in equation.blocks_of[name]]
+    left_out = [k for name in all_blocks if name not in some for k in equation.columns_by_friction_block[name]]
     gone = set(unknowns.place[:, left_out].ravel().tolist()) - {-1} if left_out else set()
     return np.array([k for k in range(len(unknowns)) if k not in gone], dtype=np.int64)
 
@@ -108,7 +111,7 @@ class SignificantParameters:
 
 
 def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -> SignificantParameters:
-    """Drop the least significant parameter as long as a test at 5 % does not miss it.
+    """Drop the least significant parameter as long as a test at 5 % does not reject that.
 
     The growth of the weighted sum of squares by one parameter, divided by `inflation` (how much larger real
     variances are than white ones), is compared with the quantile of F(1, groups - 1); the same holds for all

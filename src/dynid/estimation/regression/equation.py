@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import PLAIN, FrictionShapes, find_block, friction_columns
+from dynid.dynamics.friction import PLAIN, FrictionShapes, find_friction_block, friction_columns
 from dynid.dynamics.kernels.rows import MOMENTUM
 from dynid.dynamics.model import project_to_active
 from dynid.dynamics.reaction import Reaction, rotor_moments, rotor_torques
@@ -60,17 +60,17 @@ class ChannelColumns:
     reads: int = 0
     of_base: bool = False
 
-    def row(self, wide: Array) -> Array:
+    def rows_in_wide(self, wide: Array) -> Array:
         """Rows [W | y] (N, columns + 1) of this channel, a view."""
         return wide[:, self.start : self.stop]
 
-    def settled(self, joints: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether friction had settled (N,), from that of all joints (N, n); the base does not feel it."""
+    def are_rows_settled(self, joints: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether friction had settled (N,) in the joints of this channel, from all (N, n); always for the base."""
         if self.of_base:
             return np.ones(len(joints), dtype=np.bool_)
         return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.all(axis=1))
 
-    def share(self, joints: Array) -> Array:
+    def row_shares(self, joints: Array) -> Array:
         """How much rows count (N,), from the shares of all joints (N, n)."""
         if self.of_base:
             return np.ones(len(joints))
@@ -93,12 +93,12 @@ class RigidColumns(Protocol):
         """Which columns a joint's torque can see, (n, columns)."""
         ...
 
-    def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
-        """Write the picked entries along a motion."""
+    def write_picked_entries(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
+        """Write the picked entries of the rows along a motion into wide rows."""
         ...
 
-    def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
-        """dL/dqd and dL/dq (N, picked entries); accelerations are not looked at."""
+    def momentum_and_lagrangian_gradient(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
+        """Momentum dL/dqd and gradient dL/dq (N, picked entries); accelerations are not used."""
         ...
 
 
@@ -116,12 +116,12 @@ class BaseColumns:
         """Which base columns a joint's torque can see, (n, base)."""
         return Torque().support(self.robot, self.stage.columns)[:, list(self.kept)]
 
-    def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
-        """Write the picked entries along a motion."""
+    def write_picked_entries(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
+        """Write the picked entries of the rows along a motion into wide rows."""
         write_picked_torques(self.stage.scene(motion), pick, place, wide)
 
-    def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
-        """dL/dqd and dL/dq (N, picked entries); accelerations are not looked at."""
+    def momentum_and_lagrangian_gradient(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
+        """Momentum dL/dqd and gradient dL/dq (N, picked entries); accelerations are not used."""
         scene = self.stage.scene(motion)
         momentum = project_to_active(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
         return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
@@ -183,8 +183,8 @@ class Equation:
         return Equation(robot, options, base, stage, columns, shapes, transmission)
 
     @property
-    def extra(self) -> tuple[JointColumn, ...]:
-        """The user's columns."""
+    def user_columns(self) -> tuple[JointColumn, ...]:
+        """Columns of the user: torques of known shape and unknown size."""
         return tuple(self.options.columns)
 
     @cached_property
@@ -197,20 +197,20 @@ class Equation:
         """What of the geometry is unknown, None where nothing is."""
         return self.columns.unknown
 
-    def with_rigid(self, values: Array) -> Equation:
-        """Return the same with a first estimate of base and user parameters."""
-        return replace(self, rigid=np.array(values[: self.rigid_count]))
+    def with_rigid_estimate(self, values: Array) -> Equation:
+        """Return the equation with a first estimate of base and user parameters, for load-dependent friction."""
+        return replace(self, rigid=np.array(values[: self.rigid_column_count]))
 
     def with_friction(self, blocks: tuple[str, ...]) -> Equation:
-        """Return the same with other friction blocks."""
+        """Return the equation with other friction blocks."""
         return replace(self, shapes=replace(self.shapes, blocks=blocks))
 
     def as_torque_equation(self) -> Equation:
-        """Return the same for the joint torques themselves."""
+        """Return the equation for the joint torques themselves, whatever this one is about."""
         return replace(self, options=self.options.with_model("torque"))
 
     def torque_equation(self) -> Equation | None:
-        """Return that of the joint torques where this one is about something else; None where torques are used."""
+        """Equation of the joint torques where this one is about something else; None where torques are used."""
         if self.options.model in ("torque", "torque+reaction"):
             return None
         if self.options.has_torques:
@@ -229,21 +229,21 @@ class Equation:
         return self.base.question.rotor_inertia and self.options.has_torques
 
     @property
-    def base_count(self) -> int:
-        """Base columns, which come first."""
+    def base_column_count(self) -> int:
+        """Number of base columns, which come first."""
         return self.base.count
 
     @property
-    def rigid_count(self) -> int:
-        """Base and user columns."""
-        return self.base.count + len(self.extra)
+    def rigid_column_count(self) -> int:
+        """Number of rigid columns: base parameters and the user's."""
+        return self.base.count + len(self.user_columns)
 
     @cached_property
     def names(self) -> tuple[Parameter, ...]:
         """Names of the parameters: base, user, friction block by block and joint by joint, offsets of the base."""
         friction = (column.name for column in friction_columns(self.robot, self.friction))
         offsets = self.sensor.offset_parameters if self.is_tared else ()
-        return (*self.base.names, *(column.parameter for column in self.extra), *friction, *offsets)
+        return (*self.base.names, *(column.parameter for column in self.user_columns), *friction, *offsets)
 
     @cached_property
     def units(self) -> tuple[str, ...]:
@@ -252,7 +252,7 @@ class Equation:
 
     @cached_property
     def sensor(self) -> ForceSensor:
-        """The force plate under the robot; without a word on it, one in frame 0."""
+        """The force plate under the robot; one in frame 0 where none is declared."""
         return self.robot.sensor or ForceSensor()
 
     @property
@@ -261,17 +261,17 @@ class Equation:
         return self.options.has_reactions and self.sensor.is_tared
 
     @property
-    def offsets(self) -> Indices:
+    def offset_columns(self) -> Indices:
         """Columns of the offsets of the base's channels."""
         count = len(self.sensor.channels) if self.is_tared else 0
         return np.arange(len(self.names) - count, len(self.names))
 
     @cached_property
-    def blocks_of(self) -> dict[str, Indices]:
-        """Columns of every friction block."""
-        places, start = {}, self.rigid_count
+    def columns_by_friction_block(self) -> dict[str, Indices]:
+        """Column indices of every friction block."""
+        places, start = {}, self.rigid_column_count
         for name in self.friction:
-            width = len(find_block(name).symbols) * self.robot.n
+            width = len(find_friction_block(name).symbols) * self.robot.n
             places[name] = np.arange(start, start + width)
             start += width
         return places
@@ -282,7 +282,7 @@ class Equation:
         if not self.options.is_scalar:
             return (*self.torque_channels, *self.base_channels)
         seen = np.unique(np.concatenate([channel.columns for channel in self.torque_channels]))
-        base, none = int((seen < self.base_count).sum()), np.zeros(0, dtype=np.int64)
+        base, none = int((seen < self.base_column_count).sum()), np.zeros(0, dtype=np.int64)
         return (ChannelColumns(-1, 0, len(seen) + 1, seen, base, none, none, np.zeros(0)),)
 
     @property
@@ -292,7 +292,7 @@ class Equation:
         return (*joints, *self.sensor.channels) if self.options.has_reactions else joints or (self.options.model,)
 
     @property
-    def kinds(self) -> tuple[str, ...]:
+    def channel_kinds(self) -> tuple[str, ...]:
         """Of every channel: torque (and what is made of it), force or moment."""
         names = zip(self.channels, self.channel_names, strict=True)
         return tuple(
@@ -304,16 +304,16 @@ class Equation:
         """One per joint in use, none where torques are not measured."""
         if not self.options.has_torques:
             return ()
-        count, n = self.shapes.count, self.robot.n
+        count, n = self.shapes.columns_per_joint, self.robot.n
         channels: list[ChannelColumns] = []
         start = 0
         for j in self.joints:
             base = np.flatnonzero(self.columns.support[j])
-            own = [k for k, column in enumerate(self.extra) if self.robot.joint_names.index(column.joint) == j]
+            own = [k for k, column in enumerate(self.user_columns) if self.robot.joint_names.index(column.joint) == j]
             extra = np.array(own, dtype=np.int64)
             motors = np.flatnonzero(self.transmission[:, j])
             friction = (np.arange(count)[:, None] * n + motors).ravel()
-            columns = np.concatenate([base, self.base_count + extra, self.rigid_count + friction])
+            columns = np.concatenate([base, self.base_column_count + extra, self.rigid_column_count + friction])
             stop = start + len(columns) + 1
             channels.append(
                 ChannelColumns(j, start, stop, columns, len(base), extra, motors, self.transmission[motors, j], j)
@@ -332,7 +332,7 @@ class Equation:
         none, channels = np.zeros(0, dtype=np.int64), []
         for c, seen in enumerate(support):
             base = np.flatnonzero(seen)
-            columns = np.concatenate([base, self.offsets[[c]] if self.is_tared else none])
+            columns = np.concatenate([base, self.offset_columns[[c]] if self.is_tared else none])
             stop = start + len(columns) + 1
             channels.append(
                 ChannelColumns(-1, start, stop, columns, len(base), none, none, np.zeros(0), first + c, True)
@@ -341,39 +341,41 @@ class Equation:
         return tuple(channels)
 
     @property
-    def width(self) -> int:
-        """Entries of a wide row of torques and forces on the base."""
+    def row_width(self) -> int:
+        """Number of entries of a wide row: all channels side by side."""
         return (*self.torque_channels, *self.base_channels)[-1].stop
 
-    def measured(self, samples: Samples) -> Array:
+    def measured_channels(self, samples: Samples) -> Array:
         """Recorded channels (N, k) that rows are about."""
         tau = samples.tau if self.options.has_torques else None
         reaction = samples.reaction if self.options.has_reactions else None
         return np.concatenate([x for x in (tau, reaction) if x is not None], axis=1)
 
     def to_motor_side(self, x: Array) -> Array:
-        """Positions or velocities where friction acts."""
-        return x if self.is_direct else np.ascontiguousarray(x @ self.transmission.T)
+        """Positions or velocities of the motors, where friction acts, from those of the joints."""
+        return x if self.is_direct_drive else np.ascontiguousarray(x @ self.transmission.T)
 
     @cached_property
-    def is_direct(self) -> bool:
+    def is_direct_drive(self) -> bool:
         """Whether every motor drives one joint."""
         return bool(np.array_equal(self.transmission, np.eye(self.robot.n)))
 
     @cached_property
-    def picks(self) -> tuple[Indices, Indices]:
-        """Which entries of a sample's rigid rows (n * columns) go where in the wide row."""
+    def rigid_entry_indices(self) -> tuple[Indices, Indices]:
+        """Indices of entries in a sample's rigid rows (n * columns), and their places in the wide row."""
         kept, p = np.array(self.base.kept, dtype=np.int64), len(self.base.question.columns)
         pick = [c.joint * p + kept[c.columns[: c.base]] for c in self.torque_channels]
         place = [np.arange(c.start, c.start + c.base) for c in self.torque_channels]
         return np.concatenate(pick), np.concatenate(place)
 
-    def write(self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None) -> Array:
+    def write_torque_rows(
+        self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None
+    ) -> Array:
         """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.stops_along` on motor positions.
 
         The last entry of a channel is what its parameters explain: measured values (0 without) minus known ones.
         """
-        wide = np.empty((len(motion), self.width)) if out is None else out
+        wide = np.empty((len(motion), self.row_width)) if out is None else out
         self._write_rigid(motion, wide)
         if self.torque_channels:
             self.place_friction(wide, self.friction_values(motion, stops, wide))
@@ -405,11 +407,13 @@ class Equation:
         load = None
         if "load" in self.friction and self.rigid is not None:
             torque = self.rigid_torque(self.rigid_rows(motion) if rows is None else rows, self.rigid)
-            load = torque if self.is_direct else np.asarray(np.linalg.solve(self.transmission.T, torque.T).T)
-        return self.shapes.values(motion.t, self.to_motor_side(motion.q), self.to_motor_side(motion.v), stops, load)
+            load = torque if self.is_direct_drive else np.asarray(np.linalg.solve(self.transmission.T, torque.T).T)
+        return self.shapes.column_values(
+            motion.t, self.to_motor_side(motion.q), self.to_motor_side(motion.v), stops, load
+        )
 
     def place_friction(self, wide: Array, values: Array) -> None:
-        """Put values of all blocks where the joints feel them."""
+        """Write values of all friction blocks into wide rows, where the joints feel them."""
         for channel in self.torque_channels:
             first = channel.start + channel.base + len(channel.extra)
             if len(channel.motors) == 1 and channel.factors[0] == 1.0:
@@ -421,7 +425,7 @@ class Equation:
 
     def rigid_rows(self, motion: Motion) -> Array:
         """Wide rows of which only base and user entries are written, the others zero."""
-        wide = np.zeros((len(motion), self.width))
+        wide = np.zeros((len(motion), self.row_width))
         self._write_rigid(motion, wide)
         return wide
 
@@ -431,10 +435,10 @@ class Equation:
             self._write_reactions(motion, wide)
         if not self.torque_channels:
             return
-        self.columns.write(motion, *self.picks, wide)
+        self.columns.write_picked_entries(motion, *self.rigid_entry_indices, wide)
         for channel in self.torque_channels:
             for position, k in enumerate(channel.extra, start=channel.start + channel.base):
-                wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
+                wide[:, position] = self.user_columns[k].values(self.robot.joint_names, motion.q, motion.v)
 
     def _write_reactions(self, motion: Motion, wide: Array) -> None:
         """Write base columns and offsets of the base's channels into wide rows."""

@@ -35,7 +35,7 @@ class Cuts:
 
     @staticmethod
     def none() -> Cuts:
-        """A smooth signal."""
+        """No cuts: a smooth signal."""
         return Cuts(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 

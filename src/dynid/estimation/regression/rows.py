@@ -21,7 +21,7 @@ from dynid.estimation.regression.quadrature import Cuts, integrate, merge_cuts, 
 from dynid.logs.filtering import PreparedWindow, Treatment, filter_and_decimate_rows, kept_indices, prepare_window
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
-from dynid.logs.segments import Splitting, Window, windows
+from dynid.logs.segments import Splitting, Window, windows_of_log
 from dynid.logs.survey import Survey
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -47,15 +47,15 @@ SMOOTH = ("viscous", "offset", "tanh", "spring", *HARMONICS)
 """Friction blocks that do not jump or bend where the velocity changes its sign."""
 
 
-def write_measured(
+def write_model_rows(
     equation: Equation, prepared: PreparedWindow, stops: Array, treatment: Treatment, out: Array
 ) -> tuple[int, Array]:
-    """Rows along a prepared motion, and the segment's thinned index of the first; out: memory for rows of torques."""
+    """Rows of the model along a prepared motion, and the thinned index of the first; out: memory for torque rows."""
     options, motion = equation.options, prepared.motion
     if options.model == "torque" or options.has_reactions:
-        return prepared.first, equation.write(motion, stops, prepared.measured, out=out)
+        return prepared.first, equation.write_torque_rows(motion, stops, prepared.measured, out=out)
     if options.model == "power":
-        wide = equation.write(motion, stops, prepared.measured, out=out)
+        wide = equation.write_torque_rows(motion, stops, prepared.measured, out=out)
         return prepared.first, _sum_joint_rows(equation, wide, motion.v)
     half = options.half_window(treatment)
     if len(motion) <= 2 * half:
@@ -68,7 +68,7 @@ def _sum_joint_rows(equation: Equation, wide: Array, factors: Array | None) -> A
     """Rows of one channel: those of the joints, times factors (N, n), added up."""
     total = np.zeros((len(wide), len(equation.names) + 1))
     for channel in equation.torque_channels:
-        own = channel.row(wide)
+        own = channel.rows_in_wide(wide)
         places = np.append(channel.columns, len(equation.names))
         total[:, places] += own if factors is None else own * factors[:, channel.joint, None]
     return total[:, np.append(equation.channels[0].columns, len(equation.names))]
@@ -80,9 +80,9 @@ def _cumulative_balances(equation: Equation, prepared: PreparedWindow, stops: Ar
     noisy = treatment.cutoff is not None
     is_energy = equation.options.model == "energy"
     velocity = equation.to_motor_side(motion.v)
-    signs = equation.shapes.signs(velocity)
+    signs = equation.shapes.velocity_signs(velocity)
     cuts = [sign_changes(motion.t, velocity[:, m], signs[:, m]) for m in range(equation.robot.n)]
-    wide = np.zeros((len(motion), equation.width))
+    wide = np.zeros((len(motion), equation.row_width))
     friction = equation.friction_values(motion, stops)
     if is_energy:
         friction *= velocity[:, None, :]
@@ -112,14 +112,14 @@ def _cumulative_balances(equation: Equation, prepared: PreparedWindow, stops: Ar
 def _replace_friction(equation: Equation, total: Array, friction: Array) -> None:
     """Put friction (N, columns per motor, n) into rows of one channel, column by column."""
     columns = equation.channels[0].columns
-    places = np.flatnonzero(columns >= equation.rigid_count)
-    total[:, places] = friction.reshape(len(friction), -1)[:, columns[places] - equation.rigid_count]
+    places = np.flatnonzero(columns >= equation.rigid_column_count)
+    total[:, places] = friction.reshape(len(friction), -1)[:, columns[places] - equation.rigid_column_count]
 
 
 def _write_integrated_user_columns(equation: Equation, channel: ChannelColumns, motion: Motion, wide: Array) -> None:
     """Write integrals of the user columns, times velocity where energy is balanced."""
     for place, k in enumerate(channel.extra, start=channel.start + channel.base):
-        values = equation.extra[k].values(equation.robot.joint_names, motion.q, motion.v)[:, None]
+        values = equation.user_columns[k].values(equation.robot.joint_names, motion.q, motion.v)[:, None]
         values = values * motion.v[:, [channel.joint]] if equation.options.model == "energy" else values
         wide[:, place] = integrate(motion.t, values, rule=equation.options.quadrature)[:, 0]
 
@@ -136,11 +136,13 @@ def _energy_functions(equation: Equation, motion: Motion) -> Array:
 
 def _write_momentum(equation: Equation, motion: Motion, wide: Array, rule: str) -> None:
     """Base columns of dL/dqd - integral of dL/dq."""
-    pick, place = equation.picks
+    pick, place = equation.rigid_entry_indices
     slope = np.empty((len(motion), len(place)))
     for start in range(0, len(motion), CHUNK):
         part = slice(start, start + CHUNK)
-        wide[part, place], slope[part] = equation.columns.momentum_parts(_without_accelerations(motion[part]), pick)
+        wide[part, place], slope[part] = equation.columns.momentum_and_lagrangian_gradient(
+            _without_accelerations(motion[part]), pick
+        )
     wide[:, place] -= integrate(motion.t, slope, rule=rule)
 
 
@@ -220,12 +222,12 @@ def rows_of_log(
     )
     if thread_count() == 1:
         for task in tasks:
-            yield task.rows()
+            yield task.write_rows()
         return
     with ThreadPoolExecutor(1, thread_name_prefix="dynid writes rows") as writer:
         ahead: Future[Rows] | None = None
         for task in tasks:
-            next_one = writer.submit(task.rows)
+            next_one = writer.submit(task.write_rows)
             if ahead is not None:
                 yield ahead.result()
             ahead = next_one
@@ -254,13 +256,13 @@ class RowTask:
     number: int = 0
     acceleration_sigma: Array | None = None
 
-    def rows(self) -> Rows:
-        """Write, filter, decimate."""
+    def write_rows(self) -> Rows:
+        """Write the rows of the window, filter and decimate them."""
         motion, treatment = self.prepared.motion, self.treatment
         if len(self.memory[0]) < len(motion):
-            self.memory[0] = np.empty((len(motion), self.equation.width))
+            self.memory[0] = np.empty((len(motion), self.equation.row_width))
         memory = self.memory[0][: len(motion)]
-        first, wide = write_measured(self.equation, self.prepared, self.stops, treatment, memory)
+        first, wide = write_model_rows(self.equation, self.prepared, self.stops, treatment, memory)
         noise = self._changes_by_noise() if self.trials else None
         ends = (self.window.starts, self.window.ends)
         core = _core_indices(self.window, treatment, self.half)
@@ -282,18 +284,18 @@ class RowTask:
         cutoff, equation = self.treatment.cutoff, self.equation
         if self.acceleration_sigma is None or cutoff is None or not len(places):
             return None, None
-        step = max(1, int(self.treatment.thin_rate / (SWINGS * cutoff * self.treatment.decimation)))
+        step = max(1, int(self.treatment.row_writing_rate / (SWINGS * cutoff * self.treatment.decimation)))
         changed_rows = np.arange(min(step // 2, len(places) - 1), len(places), step)
         some = slice(int(places[changed_rows[0]]), int(places[changed_rows[-1]]) + 1, step * self.treatment.decimation)
         true = PreparedWindow(0, self.prepared.motion[some], self.prepared.measured[some])
-        stops, memory = self.stops[some], np.empty((2, len(changed_rows), equation.width))
-        plain = write_measured(equation, true, stops, self.treatment, memory[0])[1]
+        stops, memory = self.stops[some], np.empty((2, len(changed_rows), equation.row_width))
+        plain = write_model_rows(equation, true, stops, self.treatment, memory[0])[1]
         acceleration_changes = np.empty((len(changed_rows), len(self.acceleration_sigma), plain.shape[1]))
         for k, sigma in enumerate(self.acceleration_sigma):
             a = true.motion.a.copy()
             a[:, k] += sigma
             other = replace(true, motion=replace(true.motion, a=a))
-            acceleration_changes[:, k] = write_measured(equation, other, stops, self.treatment, memory[1])[1] - plain
+            acceleration_changes[:, k] = write_model_rows(equation, other, stops, self.treatment, memory[1])[1] - plain
         return acceleration_changes, changed_rows
 
     def _changes_by_noise(self) -> Array:
@@ -301,7 +303,7 @@ class RowTask:
         treatment, motion = self.treatment, self.prepared.motion
         assert treatment.noise is not None
         assert treatment.row_filter is not None
-        step, edge = treatment.decimation, treatment.row_filter.half
+        step, edge = treatment.decimation, treatment.row_filter.half_length
         rng = np.random.default_rng(self.number)
         length = min(2 * (self.half + edge) + step * TRIED + 1, len(motion))
         equation = self.equation
@@ -316,9 +318,9 @@ class RowTask:
             if self.acceleration_sigma is not None:
                 noisy = replace(noisy, motion=replace(noisy.motion, a=true.motion.a))
             stops = equation.shapes.stops_along(equation.to_motor_side(noisy.motion.q), self.stops[start])
-            memory = np.empty((2, length, equation.width))
-            first, wide = write_measured(equation, noisy, stops, treatment, memory[0])
-            wide = wide - write_measured(equation, true, self.stops[part], treatment, memory[1])[1]
+            memory = np.empty((2, length, equation.row_width))
+            first, wide = write_model_rows(equation, noisy, stops, treatment, memory[0])
+            wide = wide - write_model_rows(equation, true, self.stops[part], treatment, memory[1])[1]
             core = (first + edge, first + len(wide) - edge)
             found.append(filter_and_decimate_rows(wide, first, core, (False, False), treatment))
         return np.concatenate(found)
@@ -331,9 +333,9 @@ def _with_sensor_noise(motion: Motion, treatment: Treatment, rng: np.random.Gene
     thin = (
         0
         if treatment.downsampling_filter is None
-        else 2 * (treatment.downsampling_filter.half + treatment.downsampling)
+        else 2 * (treatment.downsampling_filter.half_length + treatment.downsampling_step)
     )
-    count = (len(motion) + 2 * treatment.motion_filter.half) * treatment.downsampling + thin
+    count = (len(motion) + 2 * treatment.motion_filter.half_length) * treatment.downsampling_step + thin
     t = np.arange(count) / treatment.rate
     q, v, a = (
         None if np.isnan(sigma).any() else sigma * rng.standard_normal((count, len(sigma))) for sigma in treatment.noise
@@ -354,8 +356,8 @@ def acceleration_noise(treatment: Treatment) -> Array:
     assert treatment.row_filter is not None
     recorded = np.asarray(~np.isnan(treatment.noise).any(axis=1))
     last = int(np.flatnonzero(recorded).max())
-    edge, step = treatment.motion_filter.half + treatment.row_filter.half, treatment.downsampling
-    thin = 0 if treatment.downsampling_filter is None else treatment.downsampling_filter.half + step
+    edge, step = treatment.motion_filter.half_length + treatment.row_filter.half_length, treatment.downsampling_step
+    thin = 0 if treatment.downsampling_filter is None else treatment.downsampling_filter.half_length + step
     middle = 2 * (edge * step + thin)
     x = np.zeros((3, 2 * middle + step, step))
     x[last, middle + np.arange(step), np.arange(step)] = 1.0
@@ -382,44 +384,44 @@ def prepare_row_tasks(
     clean: outliers are detected in the torques too, not in the positions only.
     """
     gap = max(5.0 / treatment.rate, 0.025)
-    treatment = replace(treatment, stride=equation.options.stride(treatment))
-    half, beyond = equation.options.half_window(treatment), equation.options.context(treatment)
-    context = treatment.context + beyond
+    treatment = replace(treatment, stride=equation.options.row_stride(treatment))
+    half, beyond = equation.options.half_window(treatment), equation.options.context_samples(treatment)
+    context = treatment.context_samples + beyond
     rests = equation.shapes.is_uncertain_at_rest and not half
     edge = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
     if set(SIGNED) & set(equation.friction) or rests:  # they look at neighbours
-        context += 2 * treatment.downsampling + math.ceil((REST_SPAN + edge) * treatment.rate)
+        context += 2 * treatment.downsampling_step + math.ceil((REST_SPAN + edge) * treatment.rate)
     detector = None if outliers is None else outliers.detector(number, treatment, half)
     context += 0 if detector is None else detector.context
-    regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond
-    cut = Splitting(context, gap, shortest, regular, treatment.downsampling, nearest=detector is not None)
+    regular, shortest = treatment.cutoff is not None, treatment.shortest_segment + 2 * beyond
+    cut = Splitting(context, gap, shortest, regular, treatment.downsampling_step, nearest=detector is not None)
     begin, end = log.interval
-    guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.thin_rate
+    guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.row_writing_rate
     standing, posture = seen.standing_joints(equation.shapes.scale), seen.samples.q.mean(axis=0)
     speed = np.clip(SLOW * seen.speed / equation.shapes.scale, STILL, REST[0])
     friction: FrictionState | None = None
-    nothing = np.empty((0, equation.width))
+    nothing = np.empty((0, equation.row_width))
     memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
     has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None
     if treatment.noise is not None:
         treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
     acceleration_sigma = acceleration_noise(treatment) if has_noise and not equation.options.is_integral else None
     count = -1
-    for window in windows(log, seen, cut, found):
+    for window in windows_of_log(log, seen, cut, found):
         if detector is not None:
             window = detector.interpolate_glitches(window)
         prepared = hold_standing_joints(
-            prepare_window(window, treatment, equation.measured(window.samples)), standing, posture
+            prepare_window(window, treatment, equation.measured_channels(window.samples)), standing, posture
         )
         share = None
         if detector is not None and clean:
             window, share = detector.replace_outliers(window, prepared)
             prepared = hold_standing_joints(
-                prepare_window(window, treatment, equation.measured(window.samples)), standing, posture
+                prepare_window(window, treatment, equation.measured_channels(window.samples)), standing, posture
             )
         if friction is None or window.starts:
-            friction = FrictionState(equation, prepared, treatment.thin_rate)
-        stops = friction.run(prepared)
+            friction = FrictionState(equation, prepared, treatment.row_writing_rate)
+        stops = friction.stops_along_window(prepared)
         where = kept_indices(_core_indices(window, treatment, half), treatment)
         if not len(where):
             continue
@@ -431,12 +433,12 @@ def prepare_row_tasks(
         settled = where[:, None] - half > friction.reached
         in_fit = np.ones(settled.shape)
         if rests:
-            known = friction.known_after_rest(prepared.motion, speed, int(edge * treatment.thin_rate))
+            known = friction.known_after_rest(prepared.motion, speed, int(edge * treatment.row_writing_rate))
             in_fit[~known[where - prepared.first]] = AT_REST
         good = np.ones(settled.shape, dtype=np.bool_)
         if detector is not None and share is not None:
             good[inside] = detector.rows_without_outliers(
-                t[inside], share[where[inside] * treatment.downsampling - window.first]
+                t[inside], share[where[inside] * treatment.downsampling_step - window.first]
             )
         count += 1
         yield RowTask(
@@ -455,7 +457,7 @@ def _count_used_rows(
 ) -> None:
     """Tell the findings what is used of a window; a balance sees all positions between its ends."""
     places = where - prepared.first
-    step = treatment.decimation / treatment.thin_rate
+    step = treatment.decimation / treatment.row_writing_rate
     seen = prepared.motion.q[max(0, places[0] - half) : places[-1] + half + 1] if half else prepared.motion.q[places]
     found.add_positions(seen, len(places) * step)
     still = (np.abs(prepared.motion.v[places]) < STILL * scale).all(axis=1)
@@ -474,8 +476,8 @@ def hold_standing_joints(prepared: PreparedWindow, standing: NDArray[np.bool_], 
 
 def _core_indices(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
     """Thinned indices in the segment for which rows are wanted, without the filter's edges and half a balance's."""
-    step = treatment.downsampling
-    trim = treatment.trim + half * step
+    step = treatment.downsampling_step
+    trim = treatment.trimmed_samples + half * step
     start, stop = window.first + window.core.start, window.first + window.core.stop
     if window.starts:
         start = max(start, trim)
@@ -491,7 +493,7 @@ class FrictionState:
     def __init__(self, equation: Equation, prepared: PreparedWindow, rate: float) -> None:
         self.equation = equation
         q = equation.to_motor_side(prepared.motion.q)
-        self.state = equation.shapes.initial_stops(q, int(LEAD * rate))
+        self.state = equation.shapes.initial_stop_states(q, int(LEAD * rate))
         self.first = prepared.first
         self.stops: Array | None = None
         self.last = q[-1:]
@@ -505,7 +507,7 @@ class FrictionState:
         speed (n,): velocities (rad/s) of joints at rest; beside: samples around a rest that the filter spoils.
         """
         q, far = motion.q, RESTART * self.equation.shapes.scale
-        resting = np.asarray((self.equation.shapes.rest(motion.t, motion.v, speed) > 0.5).all(axis=1))
+        resting = np.asarray((self.equation.shapes.rest_shares(motion.t, motion.v, speed) > 0.5).all(axis=1))
         near = np.convolve(resting, np.ones(2 * beside + 1))[beside : beside + len(q)]
         known = np.tile(near.reshape(-1, 1) < 0.5, q.shape[1])
         ends = np.flatnonzero(resting & ~np.append(resting[1:], False))
@@ -515,8 +517,8 @@ class FrictionState:
             self.rested = np.where(moved.any(axis=0), np.nan, origin)
         return known
 
-    def run(self, prepared: PreparedWindow) -> Array:
-        """Values along the next window, which may overlap the one before."""
+    def stops_along_window(self, prepared: PreparedWindow) -> Array:
+        """Values of the stops along the next window, which may overlap the one before."""
         q = self.equation.to_motor_side(prepared.motion.q)
         done = prepared.first - self.first
         if self.stops is None:

@@ -18,7 +18,9 @@ from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
 
-def structural_columns(equation: Equation, unknowns: Unknowns, seed: int = 0) -> tuple[tuple[int, ...], Array]:
+def structurally_independent_columns(
+    equation: Equation, unknowns: Unknowns, seed: int = 0
+) -> tuple[tuple[int, ...], Array]:
     """Unknowns that are independent on random motion, left to right, and how the others join them.
 
     An offset joins a mass that gravity pulls along its joint; a position-dependent torque joins gravity's.
@@ -40,7 +42,9 @@ def random_rows(equation: Equation, unknowns: Unknowns) -> list[Array]:
     return [np.concatenate(of_channel) for of_channel in zip(*written, strict=True)]
 
 
-def standing_regrouping(state: State, unknowns: Unknowns, constraints: Constraints | None) -> Regrouping | None:
+def regrouping_of_standing_joints(
+    state: State, unknowns: Unknowns, constraints: Constraints | None
+) -> Regrouping | None:
     """How the unknowns regroup while joints stand still; None where all of them move.
 
     Noise of an encoder at rest is no motion: columns that it alone makes independent would take any value, and a
@@ -83,17 +87,17 @@ def _random_motion(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[M
     """Random motion, and values (N, w, n) of the stops that it does not determine."""
     channels = len(equation.torque_channels) + len(equation.base_channels)
     motion = random_samples(equation.robot, 3 * len(unknowns) // channels + 5, seed)
-    shape = len(motion), len(equation.shapes.widths), equation.robot.n
+    shape = len(motion), len(equation.shapes.stop_widths), equation.robot.n
     return motion, np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
 
 
 def _channel_rows(equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array) -> list[Array]:
     """Rows (N, unknowns) of every channel."""
-    wide = equation.write(motion, stops, None)
+    wide = equation.write_torque_rows(motion, stops, None)
     rows = []
     for channel in (*equation.torque_channels, *equation.base_channels):
         place = unknowns.place[log, channel.columns]
         own = np.zeros((len(wide), len(unknowns)))
-        own[:, place[place >= 0]] = channel.row(wide)[:, :-1][:, place >= 0]
+        own[:, place[place >= 0]] = channel.rows_in_wide(wide)[:, :-1][:, place >= 0]
         rows.append(own)
     return rows

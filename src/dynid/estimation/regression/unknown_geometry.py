@@ -69,7 +69,7 @@ class UnknownGeometryParameters(BaseParameters):
 
 @lru_cache(maxsize=16)
 def find_model_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool) -> UnknownGeometryParameters:
-    """Find the model parameters; asked again for the same robot, the answer is there."""
+    """Find the model parameters; results are cached by robot."""
     found = model_parameters(robot, unknown=unknown, rotor_inertia=rotor_inertia)
     question = UnknownGeometryQuestion(robot, "torque", rotor_inertia, False, (), found)
     regrouping = Regrouping(tuple(range(found.count)), np.eye(found.count))
@@ -92,17 +92,20 @@ class ModelColumns:
         """Which columns a joint's torque can see, (n, columns)."""
         return self.found.tables.support
 
-    def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
-        """Write the picked entries along a motion."""
+    def write_picked_entries(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
+        """Write the picked entries of the rows along a motion into wide rows."""
         for start in range(0, len(motion), CHUNK):
             part = slice(start, min(start + CHUNK, len(motion)))
-            wide[part, place] = self._rows(motion[part], "torque")[:, pick]
+            wide[part, place] = self._rows_of_model(motion[part], "torque")[:, pick]
 
-    def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
-        """dL/dqd and dL/dq of the picked entries."""
-        return self._rows(motion, "momentum")[:, pick], self._rows(motion, "lagrangian_gradient")[:, pick]
+    def momentum_and_lagrangian_gradient(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
+        """Momentum dL/dqd and gradient dL/dq of the picked entries."""
+        return self._rows_of_model(motion, "momentum")[:, pick], self._rows_of_model(motion, "lagrangian_gradient")[
+            :, pick
+        ]
 
-    def _rows(self, motion: Motion, model: str) -> Array:
+    def _rows_of_model(self, motion: Motion, model: str) -> Array:
+        """Rows (N, joints * columns) of "torque", "momentum" or "lagrangian_gradient"."""
         rows = np.empty((len(motion), len(self.support), self.found.count))
         self.found.write(motion, rows, model=model)
         return rows.reshape(len(motion), -1)

@@ -35,14 +35,14 @@ class Unknowns:
         per_log: Collection[str] = (),
         left_out: NDArray[np.int64] | None = None,
     ) -> Unknowns:
-        """Columns of some friction blocks, beside all base and user columns and offsets that a channel can see.
+        """Unknowns of some friction blocks and of all base, user and offset columns that a channel can see.
 
         per_log: blocks of which every log has its own parameters. left_out: columns that are not used all the same.
         """
         present = np.zeros(len(equation.names), dtype=np.bool_)
         for channel in equation.channels:
             present[channel.columns] = True
-        for name, columns in equation.blocks_of.items():
+        for name, columns in equation.columns_by_friction_block.items():
             if name not in blocks:
                 present[columns] = False
         if left_out is not None:
@@ -52,8 +52,14 @@ class Unknowns:
         place[:, chosen] = np.arange(len(chosen))
         names = [equation.names[k] for k in chosen]
         units = [equation.units[k] for k in chosen]
-        own = [k for k in equation.offsets if present[k]]  # of the base: every run has its own
-        own += [k for name in equation.blocks_of if name in per_log for k in equation.blocks_of[name] if present[k]]
+        own = [k for k in equation.offset_columns if present[k]]  # of the base: every run has its own
+        own += [
+            k
+            for name in equation.columns_by_friction_block
+            if name in per_log
+            for k in equation.columns_by_friction_block[name]
+            if present[k]
+        ]
         if logs > 1 and own:
             for log in range(1, logs):
                 place[log, own] = len(names) + np.arange(len(own))
@@ -63,8 +69,8 @@ class Unknowns:
                 names[place[0, k]] = equation.names[k].of_log(1)
         return Unknowns(tuple(names), tuple(units), place, tuple(c.columns for c in equation.channels))
 
-    def without(self, dropped: Sequence[int]) -> Unknowns:
-        """Leave some out."""
+    def without_unknowns(self, dropped: Sequence[int]) -> Unknowns:
+        """The unknowns without those that are dropped."""
         gone = set(dropped)
         kept = [k for k in range(len(self)) if k not in gone]
         new = np.full(len(self) + 1, -1, dtype=np.int64)
@@ -72,7 +78,7 @@ class Unknowns:
         place = new[self.place]  # -1 stays -1: the last entry
         return Unknowns(tuple(self.names[k] for k in kept), tuple(self.units[k] for k in kept), place, self.channels)
 
-    def rows(self, log: int, channel: int, factor: ChannelFactor) -> tuple[Array, Array]:
+    def rows_of_factor(self, log: int, channel: int, factor: ChannelFactor) -> tuple[Array, Array]:
         """Rows (k, unknowns) and right sides (k,) of one channel's factor."""
         place = self.place[log, self.channels[channel]]
         used = place >= 0
@@ -80,7 +86,7 @@ class Unknowns:
         rows[:, place[used]] = factor.R[:, :-1][:, used]
         return rows, factor.R[:, -1]
 
-    def of_channel(self, log: int, channel: int, values: Array) -> Array:
+    def values_of_channel(self, log: int, channel: int, values: Array) -> Array:
         """Values of one channel's own columns, 0 where a column is left out."""
         place = self.place[log, self.channels[channel]]
         return np.where(place >= 0, values[place], 0.0)

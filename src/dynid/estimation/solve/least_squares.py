@@ -107,7 +107,7 @@ def solve(
     """
     channels = len(unknowns.channels)
     counts = np.array([sum(f[c].count for f in factors.values()) for c in range(channels)], dtype=np.float64)
-    squares = np.array([sum(f[c].squares for f in factors.values()) for c in range(channels)])
+    squares = np.array([sum(f[c].sum_of_squares for f in factors.values()) for c in range(channels)])
     if not counts.any():
         raise IdentificationError("no_rows_to_solve", "there are no rows to solve")
     size = np.sqrt(squares / np.maximum(counts, 1.0))
@@ -140,13 +140,13 @@ def stack_weighted_rows(unknowns: Unknowns, factors: Factors, noise: Array) -> t
         (rows / noise[c], right / noise[c])
         for log, of_log in factors.items()
         for c, factor in enumerate(of_log)
-        for rows, right in [unknowns.rows(log, c, factor)]
+        for rows, right in [unknowns.rows_of_factor(log, c, factor)]
     ]
     return np.concatenate([rows for rows, _ in parts]), np.concatenate([right for _, right in parts])
 
 
 def find_regrouping(A: Array, constraints: Constraints | None) -> Regrouping | None:
-    """How the data regroup the unknowns; None where they tell all of them apart."""
+    """Regrouping of the unknowns by the data; None where these separate all of them."""
     if constraints is not None and len(constraints.matrix):
         size = np.abs(A).max()
         A = np.concatenate([A, constraints.matrix * size])
@@ -170,7 +170,7 @@ class NoisyRows:
 def regroup_above_noise(
     parts: list[NoisyRows], minor: NDArray[np.bool_], constraints: Constraints | None = None
 ) -> Regrouping | None:
-    """How unknowns regroup that only noise of the motion tells apart; None where all stand clear of it.
+    """Regrouping of unknowns that only noise of the motion separates; None where all stand clear of it.
 
     From left to right, as in `find_by_qr`: what is left of a column after the accepted ones is compared with what is
     left of it in D by the same combination. minor (unknowns,): friction that comes first and is kept in any case;
@@ -258,7 +258,7 @@ def _solve_once(
     squares = np.zeros(len(noise))
     for log, of_log in factors.items():
         for c, factor in enumerate(of_log):
-            squares[c] += factor.residual_squares(unknowns.of_channel(log, c, values))
+            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, values))
     R = R * scale
     singular = np.linalg.svd(R, compute_uv=False)
     return Solution(values, noise, free, fixed, R, singular, regrouping, squares, counts)
@@ -318,11 +318,11 @@ def build_constraints(
     C = np.zeros((len(known) + len(equal), len(everything)))
     d = np.zeros(len(C))
     for row, (name, value) in enumerate(known.items()):
-        C[row, _find_column(name, everything)] = 1.0
+        C[row, _index_of_parameter(name, everything)] = 1.0
         d[row] = _check_finite(name, value)
     for row, (left, right) in enumerate(equal, start=len(known)):
-        C[row, _find_column(left, everything)] += 1.0
-        C[row, _find_column(right, everything)] -= 1.0
+        C[row, _index_of_parameter(left, everything)] += 1.0
+        C[row, _index_of_parameter(right, everything)] -= 1.0
     M = np.zeros((len(unknowns), len(everything)))
     index = {name: k for k, name in enumerate(unknowns.names)}
     for row, name in enumerate(base.names):
@@ -337,7 +337,7 @@ def build_constraints(
 def _observable_constraints(
     C: Array, d: Array, M: Array, spoken: list[str]
 ) -> tuple[Constraints | None, tuple[Message, ...]]:
-    """Constraints on what the data can tell, and messages on those without effect."""
+    """Constraints on what the data can determine, and messages on those without effect."""
     what = (
         "'{constraint}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
     )
@@ -362,7 +362,8 @@ def _in_row_space(row: Array, M: Array) -> bool:
     return bool(np.linalg.norm(M.T @ coefficients - row) < 1e-8)
 
 
-def _find_column(name: str, everything: Sequence[str]) -> int:
+def _index_of_parameter(name: str, everything: Sequence[str]) -> int:
+    """Index of a parameter by its name; IdentificationError with similar names where there is none."""
     if name not in everything:
         near = difflib.get_close_matches(name, everything, n=3) or everything[:8]
         raise IdentificationError(
@@ -373,6 +374,7 @@ def _find_column(name: str, everything: Sequence[str]) -> int:
 
 
 def _check_finite(name: str, value: float) -> float:
+    """A finite number; IdentificationError where the value of a parameter is none."""
     try:
         number = float(value)
     except (TypeError, ValueError):

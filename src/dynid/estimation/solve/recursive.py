@@ -26,8 +26,8 @@ from dynid.estimation.inference.jackknife import (
     SHARED,
     Jackknife,
     group_blocks,
-    group_pieces,
     jackknife_from_shifts,
+    row_pieces_of_groups,
     shift_without_group,
 )
 from dynid.estimation.inference.score import Score
@@ -72,8 +72,8 @@ class Levels:
     B: Array
 
     @cached_property
-    def free(self) -> Array:
-        """Values x = free @ z."""
+    def unknowns_from_blocks(self) -> Array:
+        """Matrix with x = matrix @ z: unknowns from the parameters sorted by joint."""
         inverse = np.linalg.inv(self.B)
         is_permutation = bool(((self.B == 0.0) | (self.B == 1.0)).all() and (self.B.sum(axis=1) == 1.0).all())
         return np.asarray(self.B.T if is_permutation else inverse)
@@ -192,7 +192,17 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
         R[own, own] = R_ii / noise[c]
         R[own, later] = Q.T @ A[:, later] / noise[c]
     singular = np.asarray(np.linalg.svd(R, compute_uv=False), dtype=np.float64)
-    return Solution(levels.free @ z, noise, levels.free, np.zeros(count), R, singular, None, squares, counts)
+    return Solution(
+        levels.unknowns_from_blocks @ z,
+        noise,
+        levels.unknowns_from_blocks,
+        np.zeros(count),
+        R,
+        singular,
+        None,
+        squares,
+        counts,
+    )
 
 
 def attenuation_by_motion_noise(
@@ -206,7 +216,7 @@ def attenuation_by_motion_noise(
     pulls = np.zeros((len(solution.noise), len(unknowns)))
     for log, of_log in floor.items():
         for c, factor in enumerate(of_log):
-            D, d = unknowns.rows(log, c, factor)
+            D, d = unknowns.rows_of_factor(log, c, factor)
             D = np.where(minor, 0.0, D)
             pulls[c] += D.T @ (d - D @ solution.values) / solution.noise[c] ** 2
     pulls = pulls @ solution.free
@@ -221,8 +231,10 @@ def attenuation_by_motion_noise(
 
 def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) -> tuple[Array, Array]:
     """Rows of one channel in z, of all logs."""
-    parts = [unknowns.rows(log, c, of_log[c]) for log, of_log in factors.items()]
-    return np.concatenate([rows for rows, _ in parts]) @ levels.free, np.concatenate([right for _, right in parts])
+    parts = [unknowns.rows_of_factor(log, c, of_log[c]) for log, of_log in factors.items()]
+    return np.concatenate([rows for rows, _ in parts]) @ levels.unknowns_from_blocks, np.concatenate(
+        [right for _, right in parts]
+    )
 
 
 def _check_rank_of_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
@@ -266,20 +278,20 @@ def recursion_shifts(
     With d_p the shifts of later blocks, Z = U_ii R_ii^-1 and e = r - sum of U_ip d_p on the group's rows,
     (I - Z'Z) R_ii d_i = -sum of Q_i'U_ip d_p - Z'e.
     """
-    z = np.linalg.solve(levels.free, solution.values)
+    z = np.linalg.solve(levels.unknowns_from_blocks, solution.values)
     shifts, essential = np.zeros((len(groups), len(unknowns))), 0
     squares = [solution.R[own, own] for own in levels.own]
     inverses = [scipy.linalg.solve_triangular(R, np.eye(len(R))) for R in squares]
-    for g, pieces in enumerate(group_pieces(groups, soft=derived, pulled=pulled)):
+    for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, pulled=pulled)):
         d, alone = np.zeros(len(unknowns)), False
         for i in reversed(range(len(levels.order))):
             c, own, later = levels.order[i], levels.own[i], levels.places_after(i)
-            parts = [unknowns.rows(piece.log, c, piece.factors[c]) for piece in pieces if piece.factors]
+            parts = [unknowns.rows_of_factor(piece.log, c, piece.factors[c]) for piece in pieces if piece.factors]
             weight, pull = (
                 np.repeat([getattr(p, name) for p in pieces if p.factors], [len(right) for _, right in parts])
                 for name in ("weight", "pull")
             )
-            A = np.concatenate([rows for rows, _ in parts]) @ levels.free / solution.noise[c]
+            A = np.concatenate([rows for rows, _ in parts]) @ levels.unknowns_from_blocks / solution.noise[c]
             e = np.concatenate([right for _, right in parts]) / solution.noise[c] - A @ z - A[:, later] @ d[later]
             Z = A[:, own] @ inverses[i]
             step, rests = shift_without_group(
@@ -287,7 +299,7 @@ def recursion_shifts(
             )
             d[own] = inverses[i] @ step
             alone |= rests
-        shifts[g] = levels.free @ d
+        shifts[g] = levels.unknowns_from_blocks @ d
         essential += alone
     return shifts, essential
 
@@ -307,7 +319,7 @@ def jackknife_recursion(
     if len(groups) < FEWEST:
         return None
     shifts, essential = recursion_shifts(unknowns, solution, levels, groups, derived=derived, pulled=pulled)
-    steps = np.linalg.solve(levels.free, shifts.T).T @ solution.R.T
+    steps = np.linalg.solve(levels.unknowns_from_blocks, shifts.T).T @ solution.R.T
     return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
 
@@ -336,7 +348,7 @@ class Candidate:
 def compare_with_batch(
     unknowns: Unknowns, levels: Levels, recursion: Candidate, batch: Candidate
 ) -> tuple[Message, tuple[Message, ...]]:
-    """One note on both, and a warning for every joint whose own block tells its parameters far worse than batch."""
+    """Note on recursion and batch, and a warning for every joint whose own block determines parameters far worse."""
     smallest = NEGLIGIBLE * _largest_by_unit(unknowns, batch.values)
     apart = np.abs(recursion.values - batch.values) / (np.hypot(recursion.sigma, batch.sigma) + smallest)
     k = int(np.argmax(apart))

@@ -125,6 +125,7 @@ def _robust_scales(x: Array, near: NDArray[np.int64], floor: float) -> Array:
 
 
 def _lowest_speed_nearby(speed: Array, reach: int) -> Array:
+    """Lowest speed within `reach` samples of each."""
     return np.asarray(minimum_filter1d(speed, 2 * reach + 1, mode="nearest")) if reach else speed
 
 
@@ -237,7 +238,7 @@ class OutlierModel:
     tally: OutlierTally
 
     def with_empty_tally(self) -> OutlierModel:
-        """The same with an empty tally."""
+        """The model with an empty tally."""
         return replace(self, tally=OutlierTally(self.equation.robot.n))
 
     def detector(self, number: int, treatment: Treatment, half: int) -> OutlierDetector:
@@ -255,13 +256,13 @@ class OutlierDetector:
         self.model, self.number, self.treatment = model, number, treatment
         self.reach = model.reach[number]
         filtered = treatment.cutoff is not None
-        self.row_reach = self.reach * filtered + half * treatment.downsampling
+        self.row_reach = self.reach * filtered + half * treatment.downsampling_step
         thin = treatment.downsampling_filter
-        self.context = 3 * self.reach + self.row_reach + (0 if thin is None else thin.half)
+        self.context = 3 * self.reach + self.row_reach + (0 if thin is None else thin.half_length)
         self.friction: FrictionState | None = None
 
     def interpolate_glitches(self, window: Window) -> Window:
-        """Positions without single jumps."""
+        """The window with single jumps of positions interpolated."""
         if not self.reach:
             return window
         q, bad = interpolate_glitches(window.samples.q, self.model.glitches[self.number])
@@ -273,14 +274,14 @@ class OutlierDetector:
         model, x, motion = self.model, window.samples, prepared.motion
         assert x.tau is not None
         if self.friction is None or window.starts:
-            self.friction = FrictionState(model.equation, prepared, self.treatment.thin_rate)
-        wide = model.equation.write(motion, self.friction.run(prepared), None)
+            self.friction = FrictionState(model.equation, prepared, self.treatment.row_writing_rate)
+        wide = model.equation.write_torque_rows(motion, self.friction.stops_along_window(prepared), None)
         tau, share = x.tau.copy(), np.ones(x.tau.shape)
         t = x.t - self.treatment.delay
         known = _instants_between(t, motion.t)
         model.tally.samples += len(x.t[window.core])
         for c, channel in enumerate(model.equation.torque_channels):
-            own = channel.row(wide)
+            own = channel.rows_in_wide(wide)
             predicted = np.interp(t[known], motion.t, own[:, :-1] @ model.values[c] - own[:, -1])
             j = channel.joint
             e = tau[known, j] - predicted
@@ -306,7 +307,7 @@ class OutlierDetector:
 
 
 def survey_without_glitches(seen: Survey) -> Survey:
-    """The same without jumps of positions, which would be taken for noise where a cut-off is chosen."""
+    """The survey without jumps of positions, which would be taken for noise where a cut-off is chosen."""
     q, bad = interpolate_glitches(seen.samples.q, glitch_limit(seen.samples.q))
     return replace(seen, samples=replace(seen.samples, q=q)) if bad.mean() < GLITCHES else seen
 
@@ -332,7 +333,7 @@ def fit_outlier_model(
         for task in prepare_row_tasks(
             reference, log, number=number, seen=seen, treatment=treatment, found=found, outliers=empty, clean=False
         ):
-            pieces.add(
+            pieces.add_window(
                 task.window, task.prepared, log=number, stops=task.stops, equation=reference, treatment=treatment,
                 interval=log.interval,
             )  # fmt: skip
@@ -353,7 +354,7 @@ class _PieceCollector:
     every: int = 1
     seen: int = 0
 
-    def add(
+    def add_window(
         self, window: Window, prepared: PreparedWindow, *, log: int, stops: Array, equation: Equation,
         treatment: Treatment, interval: tuple[float, float],
     ) -> None:  # fmt: skip
@@ -363,7 +364,7 @@ class _PieceCollector:
         core = x.t[window.core]
         begin, end = max(core[0], interval[0], motion.t[0]), min(core[-1], interval[1], motion.t[-1])
         first, last = np.searchsorted(motion.t, [begin, end])
-        step = max(2, int(PIECE * treatment.thin_rate))
+        step = max(2, int(PIECE * treatment.row_writing_rate))
         for start in range(first, last, step):
             self.seen += 1
             if self.seen % self.every:
@@ -371,7 +372,7 @@ class _PieceCollector:
             part = slice(start, min(start + step, last))
             t = motion.t[part]
             raw = _instants_between(x.t - treatment.delay, t)
-            wide = equation.write(motion[part], stops[part], None)
+            wide = equation.write_torque_rows(motion[part], stops[part], None)
             self.kept.append(LogPiece(log, t, motion.v[part], wide, x.t[raw] - treatment.delay, x.tau[raw].copy()))
             while len(self.kept) > 8 and sum(p.wide.nbytes for p in self.kept) > KEPT_BYTES:
                 self.kept, self.every = self.kept[::2], 2 * self.every
@@ -381,9 +382,9 @@ def _fit_reference(equation: Equation, pieces: list[LogPiece]) -> tuple[Array, .
     """Values of every channel's columns: Huber's M-estimate on raw samples, then without those beyond 4 deviations."""
     unknowns = Unknowns.of(equation, equation.friction, 1)
     count, channels = len(unknowns), equation.torque_channels
-    rows = [np.concatenate([c.row(p.wide)[:, :-1] for p in pieces]) for c in channels]
+    rows = [np.concatenate([c.rows_in_wide(p.wide)[:, :-1] for p in pieces]) for c in channels]
     right = [
-        np.concatenate([p.raw[_raw_samples_at_rows(p), c.joint] + c.row(p.wide)[:, -1] for p in pieces])
+        np.concatenate([p.raw[_raw_samples_at_rows(p), c.joint] + c.rows_in_wide(p.wide)[:, -1] for p in pieces])
         for c in channels
     ]
     places = [unknowns.place[0, c.columns] for c in channels]
@@ -424,7 +425,7 @@ def _residual_limits(
     """Limits of good residuals for every torque channel."""
     limits = []
     for c, channel in enumerate(equation.torque_channels):
-        own = [(channel.row(p.wide), p) for p in pieces]
+        own = [(channel.rows_in_wide(p.wide), p) for p in pieces]
         left = [p.raw[:, channel.joint] - np.interp(p.raw_t, p.t, W[:, :-1] @ values[c] - W[:, -1]) for W, p in own]
         speeds = [np.abs(np.interp(p.raw_t, p.t, p.v[:, channel.joint])) for p in pieces]
         size = robust_scale(np.concatenate([p.raw[:, channel.joint] for p in pieces]))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dynid.dynamics.friction import PLAIN, find_block, joint_scales
+from dynid.dynamics.friction import PLAIN, find_friction_block, joint_scales
 from dynid.dynamics.kernels import sequential as kernel
 from dynid.dynamics.kernels.compiled import SPATIAL
 from dynid.dynamics.kernels.links import LINK
@@ -16,7 +16,7 @@ from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.identification import Identification
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.structure import structural_columns
+from dynid.estimation.regression.structure import structurally_independent_columns
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Solution, solve
 from dynid.robot.motion import Motion
@@ -63,9 +63,9 @@ class Sequential:
         blocks = _check_arguments(robot, friction, forgetting)
         equation = Equation.of(robot, Options(rotor_inertia=rotor_inertia), friction=blocks, scale=joint_scales(robot))
         unknowns = Unknowns.of(equation, blocks, 1)
-        kept, _ = structural_columns(equation, unknowns)
+        kept, _ = structurally_independent_columns(equation, unknowns)
         self.robot, self.friction, self.forgetting, self._equation = robot, blocks, forgetting, equation
-        self._unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in kept])
+        self._unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in kept])
         self._check_noise = _check_noise(robot, noise)
         self._prior = _prior_rows(self.names, prior)
         self._solution: Solution | None = None
@@ -110,7 +110,7 @@ class Sequential:
         if not len(q) == len(v) == len(a) == len(tau) == n:
             raise IdentificationError("sample_incomplete", "a sample needs q, v, a and tau of {n} joints", n=n)
         self._q[0], self._v[0], self._a[0], self._tau[0] = q, v, a, tau
-        self._take_samples(self._q, self._v, self._a, self._tau)
+        self._feed_samples(self._q, self._v, self._a, self._tau)
 
     def update_many(self, q: Array, v: Array, a: Array, tau: Array) -> None:
         """Take samples in order, (N, n) each."""
@@ -120,13 +120,14 @@ class Sequential:
                 "wrong_shape", "samples of {n} joints disagree: q {q!s}, v {v!s}, a {a!s}, tau {tau!s}",
                 n=self.robot.n, q=q.shape, v=v.shape, a=a.shape, tau=tau.shape,
             )  # fmt: skip
-        self._take_samples(q, v, a, tau)
+        self._feed_samples(q, v, a, tau)
 
-    def _take_samples(self, q: Array, v: Array, a: Array, tau: Array) -> None:
+    def _feed_samples(self, q: Array, v: Array, a: Array, tau: Array) -> None:
+        """Feed checked samples to the factors, torques of declared rotors taken off."""
         if self._equation.sensor.spinning and np.isfinite([q, v, a]).all():  # else the kernel says which is not
             rotors = self._equation.known_torques(Motion(np.arange(float(len(q))), q, v, a))
             tau = tau if rotors is None else tau - rotors
-        taken = kernel.take_samples(q, v, a, tau, *self._memory)
+        taken = kernel.feed_samples(q, v, a, tau, *self._memory)
         self.count += taken
         self._solution = None
         if taken < len(q):
@@ -180,6 +181,7 @@ class Sequential:
 
 
 def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[str, ...]:
+    """Friction blocks as a tuple; refuse robots, blocks and forgetting factors that do not work sample by sample."""
     if robot.floating or robot.closures or robot.couplings:
         what = "floats" if robot.floating else "has closed loops or coupled joints"
         raise IdentificationError(
@@ -193,7 +195,7 @@ def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -
         )  # fmt: skip
     blocks = (friction,) if isinstance(friction, str) else tuple(friction)
     for name in blocks:
-        find_block(name)
+        find_friction_block(name)
         if name not in CODES:
             raise IdentificationError(
                 "friction_block_not_sequential", "friction block '{block}' needs more than one sample; sample by "
@@ -212,6 +214,7 @@ def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -
 
 
 def _check_noise(robot: Robot, noise: float | Sequence[float] | Array | None) -> Array | None:
+    """Noise (n,) of the torques from one number or one per joint; None where it is not given."""
     if noise is None:
         return None
     values = np.asarray(noise, dtype=np.float64)

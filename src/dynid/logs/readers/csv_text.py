@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 
-from dynid.concurrency import has_polars_lost_its_threads
+from dynid.concurrency import is_polars_without_threads
 from dynid.errors import LogError
 from dynid.logs.column_names import find_unit
 from dynid.logs.read import format_hint_from_content
@@ -60,7 +60,7 @@ class _GzipStream(io.RawIOBase):
         self._begun = False
 
     def readable(self) -> bool:
-        """It is."""
+        """Whether it can be read: always."""
         return True
 
     def position(self) -> int:
@@ -175,7 +175,7 @@ def read_header(
     columns += [""] * _ends_in_delimiter(lines[used:], delimiter, len(columns))
     twice = frozenset(name for k, name in enumerate(columns) if name and name in columns[:k])
     again = [name if name not in columns[:k] else "" for k, name in enumerate(columns)]
-    columns = [name or _free_number(k, columns) for k, name in enumerate(again, start=1)]
+    columns = [name or _name_of_unnamed_column(k, columns) for k, name in enumerate(again, start=1)]
     units = () if names else _read_units(lines, used, delimiter, len(columns))
     if units:
         used += 1 + next(k for k, line in enumerate(lines[used:]) if line.strip())
@@ -191,7 +191,7 @@ def read_header(
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
     texts = _texts_of_columns(columns, whole)
     shown = [[cells[k].decode("utf-8", "replace") for cells in whole[:20]] for k in range(len(columns))]
-    likely = [sum(read_clock(word) is not None for word in words) for words in shown]
+    likely = [sum(parse_clock_time(word) is not None for word in words) for words in shown]
     clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole[:20]))
     quoted = b'"' in sample
     return TextHeader(
@@ -207,7 +207,7 @@ _ELAPSED = re.compile(r"(?:(\d+):)?(\d+):(\d\d)(?:[.,](\d{1,9}))?")
 _SECONDS = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) ?(?:s|sec|seconds)")
 
 
-def read_clock(cell: str) -> int | None:
+def parse_clock_time(cell: str) -> int | None:
     """Return the whole ns of `2024-05-01 12:00:00.25` (since 1970), `0:01:30.25` or `90.25 sec`; None for others."""
     text = cell.strip().strip('"').strip()
     if match := _SECONDS.fullmatch(text):
@@ -255,7 +255,7 @@ def _ends_in_delimiter(lines: Sequence[bytes], delimiter: str, count: int) -> bo
     return delimiter != " " and bool(cells) and all(len(row) == count + 1 and not row[-1] for row in cells)
 
 
-def _free_number(number: int, columns: Sequence[str]) -> str:
+def _name_of_unnamed_column(number: int, columns: Sequence[str]) -> str:
     """What a column without a name is called: its number, or nothing where another one is called so."""
     return "" if str(number) in columns else str(number)
 
@@ -281,7 +281,7 @@ def _columns_of_header(
         if (
             not any(chosen)
             or not all(map(is_number, chosen))
-            or _names_numbers(columns, lines[skipped + 1 :], delimiter)
+            or _is_header_with_numbers(columns, lines[skipped + 1 :], delimiter)
         ):
             return columns, delimiter, skipped + 1, []
     if not numbers:
@@ -290,11 +290,11 @@ def _columns_of_header(
             "{header}, or number them with {columns}", header=Wording("header='t,q*6,tau*6'", "--header 't,q*6,tau*6'"),
             columns=Wording("columns={'t': 1, 'q': '2:7', ...}", "--column t=1 --column q=2:7 ..."),
         )  # fmt: skip
-    delimiter = next((mark for mark in _MARKS if _is_data(first, mark, len(split_line(first, mark)))), delimiter)
+    delimiter = next((mark for mark in _MARKS if _is_data_line(first, mark, len(split_line(first, mark)))), delimiter)
     return [""] * len(split_line(first, delimiter)), delimiter, skipped, []
 
 
-def _names_numbers(columns: Sequence[str], following: Sequence[bytes], delimiter: str) -> bool:
+def _is_header_with_numbers(columns: Sequence[str], following: Sequence[bytes], delimiter: str) -> bool:
     """Whether a line with numbers among its cells is a header: the next line has numbers below its texts, too."""
     row = next((line for line in following if line.strip() and not line.startswith(b"#")), b"")
     cells = split_line(row.decode("utf-8", "replace").strip("\r\n "), delimiter)
@@ -304,7 +304,7 @@ def _names_numbers(columns: Sequence[str], following: Sequence[bytes], delimiter
 _MARKS = (";", "\t", ",", " ")
 
 
-def _is_data(line: str, delimiter: str, count: int, used: Sequence[int] | None = None) -> bool:
+def _is_data_line(line: str, delimiter: str, count: int, used: Sequence[int] | None = None) -> bool:
     """Whether a line has so many cells, which are numbers; used: places of those that must be."""
     cells = split_line(line, delimiter)
     chosen = [cells[k] for k in (range(count) if used is None else used)] if len(cells) == count else []
@@ -316,7 +316,7 @@ def _is_data(line: str, delimiter: str, count: int, used: Sequence[int] | None =
 def _columns_as_named(
     log: str, lines: list[bytes], names: tuple[str, ...]
 ) -> tuple[list[str], str, int, list[Message]]:
-    """The same for a file whose columns the user names: it begins with the first line of so many numbers."""
+    """Columns that the user names: names, delimiter, lines before the first sample, and notes."""
     used = [k for k, name in enumerate(names) if name]
     count, seen = 0, 0
     for number, line in enumerate(lines[:_PREAMBLE]):
@@ -326,14 +326,14 @@ def _columns_as_named(
         for mark in _MARKS:
             if mark != " " and text.endswith(mark) and text.count(mark) == len(names):
                 text = text.removesuffix(mark)
-            if _is_data(text, mark, len(names), used) and not _is_index(text, mark):
+            if _is_data_line(text, mark, len(names), used) and not _is_index_header(text, mark):
                 note = Message(
                     "lines_before_data", "the first {count} lines are not used: line {line} is the first one with the "
                     "columns that {header} names", count=number, line=number + 1, header=Option("header"),
                 )  # fmt: skip
                 return list(names), mark, number, [note] if number else []
             cells = len(split_line(text, mark))
-            if not count and cells > 1 and _is_data(text, mark, cells):
+            if not count and cells > 1 and _is_data_line(text, mark, cells):
                 count, seen = cells, number + 1
     if count:
         raise header_count_error(log, len(names), count, seen)
@@ -343,7 +343,7 @@ def _columns_as_named(
     )  # fmt: skip
 
 
-def _is_index(line: str, delimiter: str) -> bool:
+def _is_index_header(line: str, delimiter: str) -> bool:
     """Whether a line is 0,1,2,...: the header that pandas writes for columns without names."""
     cells = split_line(line, delimiter)
     cells = cells[1:] if cells[:1] == [""] else cells
@@ -372,6 +372,7 @@ def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
 
 
 def _decode_line(log: str, line: bytes) -> str:
+    """Text of a line in UTF-8, else Latin-1; LogError for binary content."""
     for encoding in ("utf-8", "latin-1"):
         try:
             text = line.decode(encoding).strip("\r\n ")
@@ -433,7 +434,7 @@ class TextTable:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """Name of the file."""
         return str(self.path)
 
     @property
@@ -455,13 +456,13 @@ class TextTable:
 
     @property
     def notes(self) -> tuple[Message, ...]:
-        """What the header needed."""
+        """Notes on how the header was read."""
         return self.header.notes
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Parse the file block by block: at most four blocks of 8 MiB are in memory."""
         size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
-        parser = _parse_without_polars if has_polars_lost_its_threads() else _parse_block
+        parser = _parse_without_polars if is_polars_without_threads() else _parse_block
         parse = partial(parser, self, tuple(column.name for column in wanted), size)
         waiting: deque[tuple[Future[pl.DataFrame | Batch], float]] = deque()
         with _open_binary(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
@@ -570,6 +571,7 @@ def open_text(
 
 
 def _open_binary(path: Path) -> BinaryIO:
+    """Open a plain or gzipped file for reading bytes."""
     try:
         return open_gzip(path) if path.suffix.lower() == ".gz" else path.open("rb")
     except OSError as error:
@@ -680,15 +682,15 @@ def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: in
     found = frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
     clocks = [header.columns[k] for k in places if k in header.clocks]
     try:
-        return found.with_columns(pl.Series(name, _parse_clocks(found[name].to_list())) for name in clocks)
+        return found.with_columns(pl.Series(name, _parse_clock_times(found[name].to_list())) for name in clocks)
     except ValueError:
         _raise_first_fault(table.name, header, places, table.first_line(size, number), block)
         raise
 
 
-def _parse_clocks(words: Sequence[str | None]) -> Numbers:
+def _parse_clock_times(words: Sequence[str | None]) -> Numbers:
     """Whole ns of texts; raises ValueError where one is no time."""
-    stamps = [NO_STAMP if not word or word in MISSING else read_clock(word) for word in words]
+    stamps = [NO_STAMP if not word or word in MISSING else parse_clock_time(word) for word in words]
     if None in stamps:
         raise ValueError("a cell is not a time")
     return np.array(stamps, dtype=np.int64)
@@ -717,6 +719,7 @@ def _parse_cells(
     missing: tuple[str, ...],
     stamps: type[pl.DataType] | None = None,
 ) -> pl.DataFrame:
+    """Parse the given columns of a block by polars; missing: words for missing cells; stamps: type of the time."""
     import polars as pl
 
     count = len(header.columns)
@@ -746,7 +749,7 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
             raise ValueError("a line with too few or too many cells")
         words = {k: [row[k] for row in cells] for k in places}
         return {
-            header.columns[k]: _parse_clocks(words[k]) if k in header.clocks
+            header.columns[k]: _parse_clock_times(words[k]) if k in header.clocks
             else _parse_words(words[k], header, k in header.stamps)
             for k in places
         }  # fmt: skip
@@ -760,6 +763,7 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
 
 
 def _parse_words(words: list[str], header: TextHeader, is_stamp: bool) -> Numbers:
+    """Numbers of cells as an array; stamps as integers."""
     if header.decimal_comma:
         words = [word.replace(",", ".") for word in words]
     if not all(map(is_number, words)):
@@ -782,6 +786,7 @@ def _parse_stamp(word: str) -> int:
 
 
 def _split_cells(line: bytes, header: TextHeader) -> list[str]:
+    """Cells of a line, as the header is delimited and quoted."""
     text = line.decode("utf-8", "replace").strip("\r" if header.delimiter == "\t" else "\r ")
     if header.quoted:
         return split_line(text, header.delimiter)
@@ -789,6 +794,7 @@ def _split_cells(line: bytes, header: TextHeader) -> list[str]:
 
 
 def _is_number_cell(cell: str, header: TextHeader) -> bool:
+    """Whether a cell is a number in the file's notation (decimal comma or point)."""
     return is_number(cell.replace(",", ".") if header.decimal_comma else cell)
 
 
@@ -807,7 +813,7 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
-            if not (read_clock(cell) is not None if place in header.clocks else _is_number_cell(cell, header)):
+            if not (parse_clock_time(cell) is not None if place in header.clocks else _is_number_cell(cell, header)):
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
                 units = "if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
                 dates = "write times as seconds" if _DATE.match(cell) else ""

@@ -54,7 +54,7 @@ class Hdf5Table:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """Name of the file."""
         return str(self.path)
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
@@ -97,6 +97,7 @@ def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[i
 
 @contextmanager
 def _open_hdf5_file(path: Path) -> Iterator[Any]:
+    """Open an HDF5 file; LogError where it is damaged or h5py is not installed."""
     try:
         import h5py  # type: ignore[import-untyped]
     except ImportError as error:
@@ -262,6 +263,7 @@ _DEEP = 8
 
 
 def _is_hdf5(path: Path) -> bool:
+    """Whether a file begins as an HDF5 file does."""
     try:
         with path.open("rb") as file:
             head = file.read(520)
@@ -426,14 +428,14 @@ def _row_times(value: Any, count: int, objects: _MatlabObjects) -> Numbers | Non
         return None
     if getattr(value.dtype, "names", None):  # regular times: where they begin, and the step
         record = value.reshape(-1)[0]
-        origin, step = (_milliseconds(record[key], objects) for key in ("origin", "stepSize"))
+        origin, step = (_times_in_milliseconds(record[key], objects) for key in ("origin", "stepSize"))
         if step is None and "sampleRate" in value.dtype.names:
             step = 1000.0 / np.asarray(record["sampleRate"], dtype=np.float64).reshape(-1)
         return None if origin is None or step is None else origin[0] + step[0] * np.arange(count)
-    return _milliseconds(value, objects)
+    return _times_in_milliseconds(value, objects)
 
 
-def _milliseconds(value: Any, objects: _MatlabObjects) -> Numbers | None:
+def _times_in_milliseconds(value: Any, objects: _MatlabObjects) -> Numbers | None:
     """Those of a duration or a date."""
     content = objects.properties(value)
     for key in ("millis", "data"):

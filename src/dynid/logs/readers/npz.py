@@ -55,7 +55,7 @@ class NpzTable:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """Name of the file."""
         return str(self.path)
 
     @property
@@ -86,6 +86,7 @@ class NpzTable:
 
 
 def _member_width(member: ArchiveMember, turned: bool) -> int:
+    """Number of columns of an array."""
     shape = squeeze_shape(member.shape)
     return 1 if len(shape) == 1 else shape[0 if turned else 1]
 
@@ -117,6 +118,7 @@ def _sample_reader(
 
 
 def _open_at_offset(archive: zipfile.ZipFile, member: ArchiveMember, offset: int, stack: ExitStack) -> IO[bytes]:
+    """Stream of an array's bytes from an offset on."""
     stream = stack.enter_context(archive.open(member.file))
     while offset > 0:
         offset -= len(_read_exactly(stream, min(offset, _SKIP)))
@@ -124,6 +126,7 @@ def _open_at_offset(archive: zipfile.ZipFile, member: ArchiveMember, offset: int
 
 
 def _read_exactly(stream: IO[bytes], count: int) -> bytes:
+    """So many bytes of a stream; EOFError where it ends before."""
     data = stream.read(count)
     if len(data) != count:
         raise EOFError("an array is shorter than its header says")
@@ -132,6 +135,7 @@ def _read_exactly(stream: IO[bytes], count: int) -> bytes:
 
 @contextmanager
 def _npz_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a damaged archive into a LogError."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:
@@ -170,6 +174,7 @@ def _read_text_list(archive: zipfile.ZipFile, member: ArchiveMember) -> tuple[st
 
 
 def _read_member_header(archive: zipfile.ZipFile, file: str) -> ArchiveMember:
+    """Shape and type of an array of the archive, from its header."""
     if archive.getinfo(file).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"'{file}' is packed in a way that NPZ files are not")
     with archive.open(file) as stream:

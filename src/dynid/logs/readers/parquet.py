@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynid.concurrency import NEEDS_SPAWN, has_polars_lost_its_threads
+from dynid.concurrency import NEEDS_SPAWN, is_polars_without_threads
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import MOST_WORDS, NO_STAMP, ArrayTable, Batch, Field, Numbers, Part, Wanted
@@ -31,7 +31,7 @@ class ParquetTable:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """Name of the file."""
         return str(self.path)
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
@@ -48,7 +48,7 @@ class ParquetTable:
 
 
 def _to_numbers(log: str, column: pl.Series) -> Numbers:
-    """The numbers of a column; (rows, k) of lists, which must be of one length or missing."""
+    """A column as a NumPy array of numbers."""
     import polars as pl
 
     if isinstance(column.dtype, pl.List):
@@ -77,9 +77,10 @@ def _stamps_in_ns(column: pl.Series) -> pl.Series:
 
 @contextmanager
 def _parquet_errors(path: Path) -> Iterator[None]:
+    """Turn errors of a damaged file into a LogError."""
     import polars as pl
 
-    if has_polars_lost_its_threads():
+    if is_polars_without_threads():
         raise LogError(str(path), NEEDS_SPAWN)
     try:
         yield
@@ -108,7 +109,7 @@ def open_parquet(path: Path) -> ParquetTable:
 
 
 def _describe_column(name: str, kind: pl.DataType, length: int, lists: pl.DataFrame) -> Field:
-    """length: rows of the file, where it has columns of lists; lists: their first entries, which tell their length."""
+    """A column as a field, with its unit or why it cannot be used."""
     import polars as pl
 
     if isinstance(kind, pl.Datetime | pl.Duration):

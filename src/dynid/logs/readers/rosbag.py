@@ -40,7 +40,7 @@ _VARIANTS = (
 # Definitions of messages, of the bag or known.
 
 
-def _known_definitions(kind: str) -> list[dict[str, str]]:
+def _known_message_definitions(kind: str) -> list[dict[str, str]]:
     """Definitions of messages of control_msgs, for bags that do not hold them; several where they have changed."""
     head = "std_msgs/Header header\nstring[] joint_names\n"
     if kind == DYNAMIC:
@@ -56,7 +56,7 @@ def _known_definitions(kind: str) -> list[dict[str, str]]:
     return texts
 
 
-def _find_store(log: str, bag: Any, topic: str, kind: str) -> Any:
+def _find_type_store(log: str, bag: Any, topic: str, kind: str) -> Any:
     """Types with which the messages of a topic can be read."""
     from rosbags.interfaces import MessageDefinitionFormat
     from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
@@ -75,7 +75,7 @@ def _find_store(log: str, bag: Any, topic: str, kind: str) -> Any:
         own = get_typestore(Stores.EMPTY)
         own.register(found)
         return own
-    for texts in _known_definitions(kind):
+    for texts in _known_message_definitions(kind):
         store = get_typestore(Stores.LATEST)
         store.register(
             {key: value for name, text in texts.items() for key, value in get_types_from_msg(text, name).items()}
@@ -94,13 +94,13 @@ def _find_store(log: str, bag: Any, topic: str, kind: str) -> Any:
 
 def _read_messages(log: str, bag: Any, topic: str, kind: str) -> Iterator[tuple[int, Any]]:
     """Yield (time of recording in ns, message) of a topic of an open bag."""
-    store = _find_store(log, bag, topic, kind)
+    store = _find_type_store(log, bag, topic, kind)
     connections = [one for one in bag.connections if one.topic == topic and one.msgtype == kind]
     for _, recorded, data in bag.messages(connections):
         yield recorded, store.deserialize_cdr(data, kind)
 
 
-def _stamp(message: Any) -> int | None:
+def _message_stamp(message: Any) -> int | None:
     """The stamp in a message's header, or its own, in ns."""
     for holder in (getattr(message, "header", None), message):
         stamp: Any = getattr(holder, "stamp", None)
@@ -115,11 +115,12 @@ def _stamp(message: Any) -> int | None:
 States = tuple[tuple[str, ...], Mapping[str, Any]]
 
 
-def _of_joint_state(message: Any) -> States:
+def _read_joint_state(message: Any) -> States:
+    """States of a JointState message."""
     return tuple(message.name), {kind: getattr(message, kind) for kind in ("position", "velocity", "effort")}
 
 
-def _of_dynamic_joint_state(message: Any) -> States:
+def _read_dynamic_joint_state(message: Any) -> States:
     """Interfaces such as position, velocity, effort; those that a joint lacks are NaN."""
     names, values = tuple(message.joint_names), dict[str, Array]()
     for j, one in enumerate(message.interface_values):
@@ -128,7 +129,7 @@ def _of_dynamic_joint_state(message: Any) -> States:
     return names, values
 
 
-def _of_controller_state(message: Any) -> States:
+def _read_controller_state(message: Any) -> States:
     """What was measured, and the controller's output by its own name."""
     measured = getattr(message, "feedback", None) or message.actual
     if not len(measured.positions) and hasattr(message, "actual"):
@@ -140,7 +141,7 @@ def _of_controller_state(message: Any) -> States:
 
 
 _STATES: Mapping[str, Callable[[Any], States]] = {
-    JOINT_STATE: _of_joint_state, DYNAMIC: _of_dynamic_joint_state, CONTROLLER: _of_controller_state,
+    JOINT_STATE: _read_joint_state, DYNAMIC: _read_dynamic_joint_state, CONTROLLER: _read_controller_state,
 }  # fmt: skip
 
 
@@ -157,10 +158,11 @@ class _JointBlock:
         self._clear()
 
     def _clear(self) -> None:
+        """Begin an empty block."""
         self._names: list[tuple[str, ...]] = []
         self._values: dict[str, list[Array]] = {kind: [] for kind in self._wanted}
 
-    def add(self, message: Any) -> bool:
+    def add_message(self, message: Any) -> bool:
         """Add a message unless it lacks a wanted joint; returns whether it was added."""
         names, found = self._read(message)
         if names not in self._complete:
@@ -173,7 +175,7 @@ class _JointBlock:
         self._names.append(names)
         return True
 
-    def take(self) -> dict[str, Numbers]:
+    def take_columns(self) -> dict[str, Numbers]:
         """Return the columns, and begin again."""
         block = np.empty((len(self._columns), len(self._names)))
         start = 0
@@ -192,16 +194,16 @@ class _JointBlock:
 # Other messages: every number and array of numbers in them by its path.
 
 
-def _flatten(message: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_message(message: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (path, number, array of numbers or texts) of a message; of lists of messages, arrays over them."""
     for name in message.__dataclass_fields__:
         value, where = getattr(message, name), f"{path}.{name}"
         if name == "__msgtype__" or (not path and name == "header"):
             continue
         if hasattr(value, "__dataclass_fields__"):
-            yield from _flatten(value, where)
+            yield from _flatten_message(value, where)
         elif isinstance(value, list) and value and hasattr(value[0], "__dataclass_fields__"):
-            rows = [dict(_flatten(one, where)) for one in value]
+            rows = [dict(_flatten_message(one, where)) for one in value]
             for key, first in rows[0].items():
                 if np.ndim(first) == 0 and not isinstance(first, str):
                     yield key, np.array([row.get(key, np.nan) for row in rows], dtype=np.float64)
@@ -228,14 +230,14 @@ class _FieldBlock:
         self._widths = {name: widths[name] for name in columns}
         self._rows: dict[str, list[Any]] = {name: [] for name in columns}
 
-    def add(self, message: Any) -> bool:
+    def add_message(self, message: Any) -> bool:
         """Add a message; an array of another length than at first is missing."""
         for name, width in self._widths.items():
             value, shape = _value_at(message, name), (width,) if width else ()
             self._rows[name].append(value if np.shape(value) == shape else np.full(shape, np.nan))
         return True
 
-    def take(self) -> dict[str, Numbers]:
+    def take_columns(self) -> dict[str, Numbers]:
         """Return the columns, and begin again."""
         taken = {name: np.array(rows, dtype=np.float64) for name, rows in self._rows.items()}
         self._rows = {name: [] for name in taken}
@@ -259,7 +261,7 @@ class BagTable:
 
     @property
     def name(self) -> str:
-        """The file or folder."""
+        """Name of the file or folder."""
         return str(self.path)
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
@@ -271,18 +273,21 @@ class BagTable:
         with _open_bag_reader(self.path) as bag:
             total = max(sum(one.msgcount for one in bag.connections if one.topic == self.topic), 1)
             for count, (recorded, message) in enumerate(_read_messages(self.name, bag, self.topic, self.kind), start=1):
-                if not block.add(message):
+                if not block.add_message(message):
                     continue
-                stamps.append((_stamp(message) or 0) if self.by_header else recorded)
+                stamps.append((_message_stamp(message) or 0) if self.by_header else recorded)
                 if len(stamps) >= rows:
-                    yield Part({_TIME: np.array(stamps, dtype=np.int64), **block.take()}, min(count / total, 1.0))
+                    yield Part(
+                        {_TIME: np.array(stamps, dtype=np.int64), **block.take_columns()}, min(count / total, 1.0)
+                    )
                     stamps = []
             if stamps:
-                yield Part({_TIME: np.array(stamps, dtype=np.int64), **block.take()}, 1.0)
+                yield Part({_TIME: np.array(stamps, dtype=np.int64), **block.take_columns()}, 1.0)
 
 
 @contextmanager
 def _open_bag_reader(path: Path) -> Iterator[Any]:
+    """Open a bag or an MCAP file; LogError where it is damaged or rosbags is not installed."""
     try:
         from rosbags.rosbag2 import Reader
     except ImportError as error:
@@ -309,6 +314,7 @@ def _open_bag_reader(path: Path) -> Iterator[Any]:
 
 
 def _damage_error(path: Path, error: Exception) -> LogError:
+    """The error of a bag that cannot be read."""
     reason = str(error).partition("\n")[0][:160]
     return LogError(
         str(path), "not_rosbag", "this is no bag, or a damaged one ({reason}){content_hint}", reason=reason,
@@ -326,7 +332,7 @@ def open_bag(path: Path, topic: TopicLike | None = None) -> tuple[BagTable, ...]
         for name, messages in first.items():
             if not messages:
                 raise LogError(log, "topic_without_messages", "there are no messages on {topic}", topic=name)
-        by_header = all(_usable_stamps(_stamp(message) for _, message in some) for some in first.values())
+        by_header = all(_are_stamps_usable(_message_stamp(message) for _, message in some) for some in first.values())
         notes = [] if topic is not None else list(_describe_imus(log, bag, kinds))
         counts = {name: sum(one.msgcount for one in bag.connections if one.topic == name) for name in chosen}
     unused = (
@@ -351,7 +357,7 @@ def open_bag(path: Path, topic: TopicLike | None = None) -> tuple[BagTable, ...]
 
 
 def _describe_topic(topic: str, kind: str) -> Message:
-    """What a topic is used for."""
+    """Note on what a topic is used for."""
     if kind in _STATES:
         return Message("joint_state_topic", "joint states are those of {topic}", topic=topic)
     if kind == WRENCH:
@@ -415,7 +421,7 @@ def _pick_topics(log: str, connections: list[Any], topic: TopicLike | None) -> l
     )  # fmt: skip
 
 
-def _usable_stamps(stamps: Iterator[int | None]) -> bool:
+def _are_stamps_usable(stamps: Iterator[int | None]) -> bool:
     """Whether stamps are set and never fall: one message may carry the stamp 0, as simulated time begins there."""
     given = list(stamps)
     if None in given:
@@ -427,7 +433,7 @@ def _usable_stamps(stamps: Iterator[int | None]) -> bool:
 
 
 def _list_fields(kind: str, messages: Sequence[Any], count: int) -> tuple[Field, ...]:
-    """Columns and arrays of a topic, by its first messages."""
+    """Time, the joints' columns and the wrench, as fields."""
     fields = {_TIME: Field(_TIME, (count,), unit="ns")}
     if kind in _STATES:
         fields[_TIME] = Field(_TIME, unit="ns")
@@ -437,7 +443,7 @@ def _list_fields(kind: str, messages: Sequence[Any], count: int) -> tuple[Field,
                 if len(values.get(one, ())) == len(names):
                     fields |= {f"{one}.{joint}": Field(f"{one}.{joint}") for joint in names}
         return tuple(fields.values())
-    for name, value in _flatten(messages[0]):
+    for name, value in _flatten_message(messages[0]):
         if isinstance(value, tuple):
             fields[name] = Field(name, (len(value),), problem="holds texts", words=value)
         elif np.ndim(value) == 0 or len(value):

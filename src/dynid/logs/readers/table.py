@@ -70,7 +70,7 @@ class Table(Protocol):
 
     @property
     def notes(self) -> tuple[Message, ...]:
-        """What the reader decided by itself."""
+        """Notes on what the reader decided by itself."""
         ...
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
@@ -125,7 +125,7 @@ class ArrayTable:
         )  # fmt: skip
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Parts of the arrays."""
+        """Yield parts of the wanted arrays, at most `rows` samples at a time."""
         views: dict[str, Numbers] = {}
         for one in wanted:
             array = self.arrays[one.name]
@@ -176,12 +176,12 @@ class RenamedTable:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """Name of the file."""
         return self.table.name
 
     @property
     def notes(self) -> tuple[Message, ...]:
-        """Those of the table."""
+        """Notes of the table."""
         return self.table.notes
 
     @property
@@ -251,17 +251,17 @@ class TableRows:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """Name of the file."""
         return self.table.name
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Those of the table."""
+        """Fields of the table."""
         return self.table.fields
 
     @property
     def notes(self) -> tuple[Message, ...]:
-        """Those of the table."""
+        """Notes of the table."""
         return self.table.notes
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:

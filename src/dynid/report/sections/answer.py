@@ -116,6 +116,7 @@ class DiagnosisSection:
 
 
 def _alternatives_table(diagnosis: Diagnosis) -> Table:
+    """Table of the alternatives that were tried, with their errors."""
     rows = [[Cell("as recorded"), Cell(""), number_cell(diagnosis.error, percent_text(diagnosis.error)), Cell("1.00")]]
     for x in diagnosis.alternatives:
         ratio = x.error / max(diagnosis.error, 1e-300)
@@ -128,6 +129,7 @@ def _alternatives_table(diagnosis: Diagnosis) -> Table:
 
 
 def _differences_table(result: Identification, agreement: Agreement) -> Table | None:
+    """Table of logs in which the robot differs; None where there are none."""
     rows = []
     for x in agreement.differences:
         gravity = ", ".join(f"{value:.2f}" for value in x.gravity)
@@ -203,6 +205,7 @@ class ReproduceSection:
 
 
 def _input_files(subject: HasOrigin) -> Iterator[tuple[str, InputFile]]:
+    """Input files of results and page, each with what it was used for."""
     for result in subject.results:
         yield from (("robot", file) for file in result.robot.files)
         yield from (("log", file) for file in result.origin.inputs)
@@ -237,6 +240,7 @@ class DataSection:
 
 
 def _logs_table(subject: ReportSubject) -> Table:
+    """Table of the logs: rate, samples, gaps, rows left out."""
     head = ("log", "part", "rate", "samples", "used", "gaps", "longest gap", "standstill", "left out")
     rows = []
     for part, replays in (("used", subject.used), ("validation", subject.held_out)):
@@ -254,6 +258,7 @@ def _logs_table(subject: ReportSubject) -> Table:
 
 
 def _spectrum_figures(replay: Replay, subject: ReportSubject) -> list[Figure]:
+    """Spectra of velocities and, where used, of torques of one log."""
     spectrum, result = replay.spectrum, subject.result
     robot = result.robot
     slides = any(robot.links[k].kind == "prismatic" for k in robot.active_links)
@@ -274,6 +279,7 @@ def _spectrum_figures(replay: Replay, subject: ReportSubject) -> list[Figure]:
 
 
 def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: ReportSubject) -> Figure:
+    """Figure of power densities S (frequencies, joints) over frequency."""
     top = float(S.max()) or 1.0
     names = subject.result.robot.joint_names
     traces = [

@@ -63,6 +63,7 @@ class PredictionSection:
 
 
 def _errors_table(subject: ReportSubject) -> Table:
+    """Table of errors per channel, on the data used, on validation data and per log."""
     result = subject.result
     head = ["channel", "RMSE", "NRMSE", "RMSE validation", "NRMSE validation"]
     several = len(subject.used) > 1 or len(subject.held_out) > 1
@@ -80,6 +81,7 @@ def _errors_table(subject: ReportSubject) -> Table:
 
 
 def _nrmse_cell(nrmse: float) -> Cell:
+    """NRMSE in percent, coloured by its size."""
     mark = "good" if nrmse < 0.1 else "fair" if nrmse < 0.3 else "bad" if np.isfinite(nrmse) else ""
     return number_cell(nrmse, percent_text(nrmse), mark)
 
@@ -94,7 +96,7 @@ def channel_title(subject: ReportSubject, channel: int) -> str:
 def channel_unit(subject: ReportSubject, channel: int) -> str:
     """Unit of a channel."""
     result = subject.result
-    kind = result.equation.kinds[channel]
+    kind = result.equation.channel_kinds[channel]
     if kind != "torque" or result.model in UNITS:
         return UNITS[result.model if kind == "torque" else kind]
     robot, joint = result.robot, result.equation.channels[channel].joint
@@ -102,8 +104,9 @@ def channel_unit(subject: ReportSubject, channel: int) -> str:
 
 
 def _prediction_figure(subject: ReportSubject, replay: Replay, c: int) -> Figure:
+    """Measured, predicted and residual curves of a channel along a log."""
     name = subject.result.channels[c]
-    measured, predicted, residual = (replay.curve(kind, c) for kind in range(3))
+    measured, predicted, residual = (replay.curve_of_channel(kind, c) for kind in range(3))
     traces = [
         line_trace(*measured, "measured", MEASURED, width=2.6),
         line_trace(*predicted, "predicted", PREDICTED, width=1.0),
@@ -153,6 +156,7 @@ class ResidualsSection:
 
 
 def _residual_row(check: ChannelCheck, of_joint: bool) -> list[Cell]:
+    """Row of the table of residual checks of one channel, with what they mean."""
     told = []
     if check.velocity > TELLING:
         told.append("friction is not fully explained")
@@ -208,16 +212,18 @@ def friction_curve(result: Identification, joint: int, v: Array) -> Array:
     """Friction (N,) while a motor slides at velocities v, of the blocks that are curves over it."""
     equation = result.equation
     n, logs = equation.robot.n, len(result.factors)
-    values = np.mean([column_values(result, log) for log in range(logs)], axis=0)[equation.rigid_count :]
+    values = np.mean([column_values(result, log) for log in range(logs)], axis=0)[equation.rigid_column_count :]
     still = np.zeros((len(v), n))
     moving = still.copy()
     moving[:, joint] = v
-    stops = np.repeat(np.sign(moving)[:, None], len(equation.shapes.widths), axis=1)
-    columns = equation.shapes.values(np.arange(len(v), dtype=np.float64), still, moving, stops, still)[:, :, joint]
+    stops = np.repeat(np.sign(moving)[:, None], len(equation.shapes.stop_widths), axis=1)
+    columns = equation.shapes.column_values(np.arange(len(v), dtype=np.float64), still, moving, stops, still)[
+        :, :, joint
+    ]
     total = np.zeros(len(v))
-    for name, places in equation.blocks_of.items():
+    for name, places in equation.columns_by_friction_block.items():
         if is_velocity_friction(name):
-            for place in places[places % n == (places[0] + joint) % n] - equation.rigid_count:
+            for place in places[places % n == (places[0] + joint) % n] - equation.rigid_column_count:
                 total += values[place] * columns[:, place // n]
     return total
 
@@ -232,6 +238,7 @@ def _curve_velocities(limit: float, cloud: Array | None) -> Array:
 
 
 def _friction_figure(subject: ReportSubject, joint: int, cloud: Array | None) -> Figure:
+    """Identified friction of a joint over velocity, and the measurement minus the rigid body."""
     result = subject.result
     name, turns = (
         result.robot.joint_names[joint],

@@ -43,7 +43,7 @@ class ParametersSection:
     title: str = "Parameters"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Rows by relative deviation."""
+        """Table of the parameters, sorted by relative deviation."""
         result = subject.result
         how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
         return {
@@ -54,18 +54,18 @@ class ParametersSection:
         }
 
 
-def nominal_values(result: Identification) -> dict[str, float]:
-    """Values of the parameters by the robot file, as far as it tells."""
+def _nominal_values_by_name(result: Identification) -> dict[str, float]:
+    """Nominal values of the result's parameters, from the robot file, where it states them."""
     base = result.equation.base
     known: dict[str, float] = {}
     with suppress(DynidError):  # no nominal values in this notation
         known |= dict(zip(base.names, map(float, base.values(result.robot.parameters)), strict=True))
-    known |= nominal_friction(result.robot)
+    known |= _nominal_friction_by_name(result.robot)
     return {name: value for name, value in known.items() if math.isfinite(value)}
 
 
-def nominal_friction(robot: Robot) -> dict[str, float]:
-    """Friction by the robot file."""
+def _nominal_friction_by_name(robot: Robot) -> dict[str, float]:
+    """Nominal friction of all joints, from the robot file, by parameter name."""
     symbols = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}
     links = [robot.links[k] for k in robot.active_links]
     return {symbols[block] + link.label: x for link in links for block, x in link.friction if block in symbols}
@@ -83,7 +83,8 @@ def precision_colour(share: float) -> str:
 
 
 def _parameters_table(result: Identification) -> Table:
-    nominal, relative = nominal_values(result), relative_half_width(result)
+    """Table of the parameters with intervals, and nominal values where there are some."""
+    nominal, relative = _nominal_values_by_name(result), relative_half_width(result)
     has_nominal = any(name in nominal for name in result.names)
     head = ["parameter", "unit", "essential", "value", f"{PLUS_MINUS} 95 %", "relative"]
     head += ["nominal", "off nominal"] if has_nominal else []
@@ -97,7 +98,7 @@ def _parameters_table(result: Identification) -> Table:
             number_cell(float(result.values[k]), number_text(float(result.values[k]), 5)),
             number_cell(float(half[k]), number_text(float(half[k]), 2)),
             Cell("fixed", -1.0, "soft") if fixed
-            else number_cell(share, percent_text(share), precision_colour(share), _bar_fraction(share)),
+            else number_cell(share, percent_text(share), precision_colour(share), _bar_fill(share)),
         ]  # fmt: skip
         rows.append(
             row + (_nominal_cells(float(result.values[k]), float(half[k]), nominal.get(name)) if has_nominal else [])
@@ -105,8 +106,8 @@ def _parameters_table(result: Identification) -> Table:
     return Table("Identified parameters, best known first", head, rows, 3)
 
 
-def _bar_fraction(share: float) -> float:
-    """How far a bar is filled: from 0.1 % to 100 %, by its logarithm."""
+def _bar_fill(share: float) -> float:
+    """Filled share of a bar for a relative half width from 0.1 % to 100 %, logarithmic."""
     return float(np.clip(1.0 + np.log10(max(share, 1e-3)) / 3.0, 0.02, 1.0))
 
 
@@ -140,7 +141,9 @@ class PhysicalSection:
         found, robot = subject.physical, subject.result.robot
         if found is None:
             return None
-        nominal = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True)) | nominal_friction(robot)
+        nominal = dict(
+            zip(robot.parameter_names, map(float, robot.parameters), strict=True)
+        ) | _nominal_friction_by_name(robot)
         rows = []
         for name, value in zip(found.names, map(float, found.values), strict=True):
             known = nominal.get(name, math.nan)
@@ -185,12 +188,14 @@ def _drawn_posture(subject: ReportSubject) -> Array:
 
 
 def _mdh_table(robot: Robot) -> Table:
+    """Modified Denavit-Hartenberg table of a robot, with its limits."""
     head = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "from", "to", "speed", "effort")
     rows = [_mdh_row(robot, link) for link in robot.links if link.mdh is not None]
     return Table("Modified Denavit-Hartenberg table: degrees and m, limits likewise, N m or N", head, rows, 3)
 
 
 def _mdh_row(robot: Robot, link: Link) -> list[Cell]:
+    """Row of a link in the modified Denavit-Hartenberg table."""
     assert link.mdh is not None
     parent = robot.links[link.parent].joint if link.parent >= 0 else "base"
     row = [Cell(link.joint), Cell(parent), Cell(link.kind)]
@@ -220,7 +225,7 @@ class IdentifiableSection:
     title: str = "What is identifiable"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Counts, names, relations."""
+        """Counts, names and relations of the base parameters."""
         result = subject.result
         base, free = result.equation.base, result.equation.unknown is not None
         return {

@@ -31,12 +31,12 @@ from dynid.robot.io.mjcf_expansion import (
 from dynid.robot.io.pinocchio_tree import (
     JointProperties,
     floating_base_link,
-    links_of_model,
+    links_from_pinocchio,
     merge_fixed_links,
     merged_inertias,
     pose_from_pinocchio,
 )
-from dynid.robot.io.xml import file_and_line_of, read_numbers, read_xml
+from dynid.robot.io.xml import file_and_line_text, read_numbers, read_xml
 from dynid.robot.locking import lock_joints
 from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Link, Robot
@@ -102,7 +102,7 @@ def _read_polynomial(path: Path, part: Element, where: str) -> list[float]:
         return [*read_numbers(part, "polycoef", default[:count]), *default[count:]]
     except ValueError as error:
         raise RobotFileError(
-            str(path), "values_not_numeric", "{place}{where}: {reason}", place=file_and_line_of(part), where=where,
+            str(path), "values_not_numeric", "{place}{where}: {reason}", place=file_and_line_text(part), where=where,
             reason=error,
         ) from error  # fmt: skip
 
@@ -132,11 +132,11 @@ def check_mjcf_numbers(path: Path, root: Element) -> None:
         _check_attributes(body, where, _COUNTS["body"], problems)
         for inertial in body.findall("inertial"):
             _check_attributes(inertial, f"{where}, inertial", _COUNTS["inertial"], problems)
-            _check_inertial(inertial, f"{file_and_line_of(inertial)}{where}, inertial", problems)
+            _check_inertial(inertial, f"{file_and_line_text(inertial)}{where}, inertial", problems)
         for second in body.findall("inertial")[1:]:
             problems.append(Message(
                 "two_inertial_elements", "{place}{where} has two <inertial>", "remove one",
-                place=file_and_line_of(second), where=where,
+                place=file_and_line_text(second), where=where,
             ))  # fmt: skip
         for joint in body.findall("joint"):
             name = f"joint '{joint.get('name')}'"
@@ -169,7 +169,7 @@ def _check_attributes(element: Element, where: str, counts: dict[str, int], prob
                 read_numbers(element, key, (0.0,) * size)
             except ValueError as error:
                 problems.append(Message(
-                    "values_not_numeric", "{place}{where}: {reason}", place=file_and_line_of(element), where=where,
+                    "values_not_numeric", "{place}{where}: {reason}", place=file_and_line_text(element), where=where,
                     reason=error,
                 ))  # fmt: skip
 
@@ -266,7 +266,7 @@ def _extract_zero_positions(path: Path, root: Element) -> dict[str, float]:
 
 
 def _shift_zero(link: Link, zero: float) -> Link:
-    """The link, drawn where its joint is at a position `zero`."""
+    """The link with its zero shifted: drawn where its joint is at a position `zero`."""
     if not zero:
         return link
     back = (
@@ -278,6 +278,7 @@ def _shift_zero(link: Link, zero: float) -> Link:
 
 
 def _has_free_joint(body: Element) -> bool:
+    """Whether a body moves freely."""
     return body.find("freejoint") is not None or any(j.get("type") == "free" for j in body.findall("joint"))
 
 
@@ -357,7 +358,7 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
         if frame.type == pin.BODY and frame.name in stated and (floats or frame.parentJoint)
     ]
     inertias = merged_inertias(str(path), model, bodies)
-    links = links_of_model(model, facts, str(path), composites, inertias)
+    links = links_from_pinocchio(model, facts, str(path), composites, inertias)
     return links, floating_base_link(body.get("name", "base"), inertias[0])
 
 
@@ -398,6 +399,7 @@ def _read_joint_properties(model: Any, body: Element) -> tuple[dict[str, JointPr
 
 
 def _read_gravity(path: Path, root: Element, notes: list[Message]) -> tuple[float, ...]:
+    """Gravity of an MJCF, MuJoCo's default where it states none, with notes on it."""
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     for option in root.findall("option"):
         try:

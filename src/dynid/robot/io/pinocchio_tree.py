@@ -65,7 +65,7 @@ def joint_is_at(model: Any, joint: int, place: Transform, axis: Array) -> bool:
     return all(np.abs(a - b).max() <= AGREE * max(1.0, np.abs(b).max()) for a, b in pairs)
 
 
-def links_of_model(
+def links_from_pinocchio(
     model: Any,
     facts: Mapping[str, JointProperties],
     file: str,

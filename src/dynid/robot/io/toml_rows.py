@@ -298,7 +298,7 @@ RawRow: TypeAlias = dict[str, Expression]
 
 
 def read_rows(sheet: ParsedTable) -> list[RawRow]:
-    """Rows in the letters of the table's convention."""
+    """Read the rows of the table, in the letters of its convention."""
     return [_read_row(sheet, j, joint) for j, joint in enumerate(sheet.table.joint)]
 
 

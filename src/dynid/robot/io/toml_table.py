@@ -86,7 +86,7 @@ def read_closure(sheet: ParsedTable, k: int, closure: ClosureTable) -> Closure:
 
 
 def check_passive_joints(sheet: ParsedTable, couplings: Sequence[Coupling], closures: Sequence[Closure]) -> None:
-    """No joint is passive twice, some are active, and no coupling depends on itself."""
+    """Add joints that are passive twice, and couplings that depend on themselves, to the problems."""
     passive = [c.passive for c in couplings] + [name for c in closures for name in c.passive]
     for name in dict.fromkeys(n for n in passive if passive.count(n) > 1):
         sheet.problems.append(Message(
@@ -219,7 +219,7 @@ class _RobotBuilder(ParsedTable):
         )
 
     def _read_columns(self) -> tuple[JointColumn, ...]:
-        """Torques of known shape; positions are angles as the file gives them."""
+        """Columns of torques of known shape; positions are angles as the file gives them."""
         active = self.active_joints
         columns = []
         for k, column in enumerate(self.table.column, 1):
@@ -249,6 +249,7 @@ class _RobotBuilder(ParsedTable):
         return tuple(columns)
 
     def _read_sensor(self) -> ForceSensor | None:
+        """The force plate of the table, with rotors at active joints; None where it has none."""
         if self.table.sensor is None:
             return None
         active = self.active_joints
@@ -265,14 +266,14 @@ class _RobotBuilder(ParsedTable):
             return None
 
     def _check_names(self) -> None:
-        """No two joints have the same name."""
+        """Add joints with the same name to the problems."""
         for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):
             self.problems.append(Message(
                 "joint_name_twice", "joint: two joints are named '{joint}'", "give each its own name", joint=name,
             ))  # fmt: skip
 
     def _check_symbol(self, symbol: str) -> None:
-        """A symbol is a name that expressions can use."""
+        """Add a symbol that expressions cannot use as a name to the problems."""
         try:
             valid = symbols_of(parse_expression(symbol)) == (symbol,)
         except ExpressionError:
@@ -307,7 +308,7 @@ class _RobotBuilder(ParsedTable):
         return parent
 
     def _check_cycles(self, parents: Sequence[int]) -> None:
-        """No link is its own ancestor."""
+        """Add links that are their own ancestors to the problems."""
         for j in range(len(parents)):
             seen, k = [j], parents[j]
             while k != -1 and k not in seen:
@@ -322,6 +323,7 @@ class _RobotBuilder(ParsedTable):
                     ))  # fmt: skip
 
     def _read_limits(self, j: int, joint: JointTable) -> JointLimits:
+        """Limits of joint j in SI units; mistakes are added to the problems."""
         limits, where = joint.limits, f"joint {j + 1} ('{self.names[j]}'), limits"
         factor = self.radians_per_unit if joint.type == "revolute" else 1.0
         lower, upper = (x * factor for x in limits.position) if limits.position else (-math.inf, math.inf)

@@ -17,11 +17,11 @@ from dynid.robot.io.pinocchio_tree import (
     JointProperties,
     floating_base_link,
     joint_is_at,
-    links_of_model,
+    links_from_pinocchio,
     merge_fixed_links,
     merged_inertias,
 )
-from dynid.robot.io.xml import file_and_line_of, read_numbers, read_xml
+from dynid.robot.io.xml import file_and_line_text, read_numbers, read_xml
 from dynid.robot.locking import lock_joints
 from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Robot
@@ -68,7 +68,7 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     notes = [
         Message(
             "two_origins", "{place}joint '{joint}' has two <origin>; the first one counts",
-            place=file_and_line_of(joint), joint=joint.get("name"),
+            place=file_and_line_text(joint), joint=joint.get("name"),
         )
         for joint in _joint_elements(root)
         if len(joint.findall("origin")) > 1
@@ -83,7 +83,7 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
             reason=str(error).splitlines()[-1],
         ) from error  # fmt: skip
     inertias = merged_inertias(str(path), model, _read_bodies(path, root, model))
-    links = links_of_model(model, _read_joint_properties(path, root), str(path), {}, inertias)
+    links = links_from_pinocchio(model, _read_joint_properties(path, root), str(path), {}, inertias)
     if floating_base:
         base = floating_base_link(_root_link(root), inertias[0])
         links = [base, *(replace(link, parent=link.parent + 1) for link in links)]
@@ -197,12 +197,12 @@ def _check_numbers(owner: Element) -> list[Message]:
         found = owner.findall(tags)
         if len(found) > 1 and tags != "origin":
             again = Message(
-                "element_twice", "{place}{element} has two <{tag}>", "remove one", place=file_and_line_of(found[1]),
+                "element_twice", "{place}{element} has two <{tag}>", "remove one", place=file_and_line_text(found[1]),
                 element=named, tag=found[1].tag,
             )  # fmt: skip
             return [*problems, again]
         for element in found[:1]:
-            where = f"{file_and_line_of(element)}{named}, {tags.replace('/', ', ')}"
+            where = f"{file_and_line_text(element)}{named}, {tags.replace('/', ', ')}"
             for key, count in counts.items():
                 try:
                     read_numbers(element, key, (0.0,) * count)
@@ -219,7 +219,7 @@ def _check_numbers(owner: Element) -> list[Message]:
         if missing:
             problems.append(Message(
                 "inertial_numbers_missing", "{place}{element}, inertial: {missing} missing",
-                "give mass and inertia, or remove the <inertial>", place=file_and_line_of(inertial), element=named,
+                "give mass and inertia, or remove the <inertial>", place=file_and_line_text(inertial), element=named,
                 missing=' and '.join(missing),
             ))  # fmt: skip
     return problems
@@ -385,7 +385,7 @@ def _read_joint_properties(path: Path, root: Element) -> dict[str, JointProperti
         elif lower >= upper:
             raise RobotFileError(
                 str(path), "position_limits_reversed", "{place}joint '{joint}': the lower limit {lower:g} is not below "
-                "the upper {upper:g}", place=file_and_line_of(joint), joint=name, lower=lower, upper=upper,
+                "the upper {upper:g}", place=file_and_line_text(joint), joint=name, lower=lower, upper=upper,
             )  # fmt: skip
         friction = tuple(
             (kind, value)

@@ -133,7 +133,7 @@ class _ElementWithLine(Element):
     place = ""
 
 
-def file_and_line_of(element: Element) -> str:
+def file_and_line_text(element: Element) -> str:
     """File and line of an element as they begin an error: `line 12: `; nothing for one that was not read."""
     return f"{element.place}: " if isinstance(element, _ElementWithLine) else ""
 
