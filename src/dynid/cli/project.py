@@ -687,7 +687,7 @@ def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> Lo
             ]
             reader = LogReader.of(loaded, (), units, None, None, None)
             log = reader.read_log(word)
-            loaded = reader.robot_with_locks() if hasattr(reader, "robot_with_locks") else loaded
+            loaded = reader.robot_with_locks()
             channels = tuple(name for name in ("tau", "reaction") if name in log.channels)
             seen = survey(log, loaded, measured=channels[:1] or ("tau",))
             break

@@ -173,7 +173,6 @@ def init(
     Example: dynid init my_robot.urdf run1.csv run2.csv
     """
     from dynid.cli import project, terminal
-    from dynid.robot.load import load_robot
     from dynid.storage.files import write_text
 
     out = Path(project.FILE)
@@ -183,7 +182,7 @@ def init(
         )  # fmt: skip
     terminal.check_output_path("--out", out)
     terminal.check_output_path("--json", json)
-    found = project.sketch_project(robot, logs or [], Path("."), load_robot)
+    found = project.sketch_project(robot, logs or [], Path("."), load_robot_file)
     text = found.project_file_text()
     project.parse_project(out, text.encode())
     screen, outputs = terminal.make_console(json), terminal.Outputs()
