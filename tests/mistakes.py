@@ -75,8 +75,8 @@ MISTAKES = (
         "identify arm.urfd log.csv", ("no such file", "did you mean 'arm.urdf'"),
     ),
     Mistake(
-        "A forgotten joint", "The log has no columns of the joint `bend`.",
-        "identify arm.urdf forgotten.csv", ("missing for the joints bend", "--column", "--lock bend=0"),
+        "A forgotten joint", "The log has no columns of the joint `lift`, whose position `bend` feels.",
+        "identify arm.urdf forgotten.csv", ("missing for the joints lift", "--column", "--lock lift=0"),
     ),
     Mistake(
         "Degrees", "The positions were recorded in degrees, and nothing in the file says so.",
@@ -101,9 +101,10 @@ MISTAKES = (
         "identify arm.urdf currents.csv", ("currents", "masses of the robot file", "arm.urdf currents.csv --gain 9"), 1,
     ),
     Mistake(
-        "A gripper that is not in the log", "The URDF has two fingers, the log has the arm alone.",
-        "identify gripper.urdf log.csv",
-        ("missing for the joints finger_left, finger_right", "--lock finger_left=0 --lock finger_right=0"),
+        "A gripper that moves and has no torques",
+        "The URDF has two fingers, of which the log has a position. Fingers that are not in the log are locked with a "
+        "note, and so are those that stand still; this one opens.",
+        "identify gripper.urdf opens.csv", ("'finger_left' moves", "--column", "--lock finger_left=POSITION"),
     ),
     Mistake(
         "A log of two seconds", "Too short to tell the parameters apart.",
@@ -130,10 +131,12 @@ def write_files(folder: Path) -> None:
     assert log.tau is not None
     amperes = Log(log.t, log.q, tau=log.tau / np.array([9.3, 9.3, 4.1]))
     whole = csv(log, names).splitlines()
-    without = [",".join(word for k, word in enumerate(line.split(",")) if k not in (3, 6)) for line in whole]
+    without = [",".join(word for k, word in enumerate(line.split(",")) if k not in (2, 5)) for line in whole]
+    opens = [f"{line},{'position.finger_left' if k == 0 else 1e-5 * k}" for k, line in enumerate(whole)]
     for name, text in (
         ("log.csv", "\n".join(whole) + "\n"),
         ("forgotten.csv", "\n".join(without) + "\n"),
+        ("opens.csv", "\n".join(opens) + "\n"),
         ("degrees.csv", csv(log, names, factor=180.0 / np.pi)),
         ("other.csv", csv(log, ("shoulder_pan", "shoulder_lift", "elbow"))),
         ("otherwise.csv", csv(log, names, q="angle", tau="load")),

@@ -443,6 +443,8 @@ def marked(**k: Any) -> dynid.MarkerFit:
 
 changes("angles_from_markers", marked, start=[0.1])
 changes("angles_from_markers", marked, at=[0, 1])
+shapes = np.random.default_rng(5).uniform(1.0, 9.0, (50, 3, 1, 1)) * np.eye(3)
+changes("angles_from_markers", marked, covariance=shapes)
 changes("angles_from_markers", marked, offsets=np.full((3, 3), [[0.1, 0.1, 0.1], [np.nan] * 3, [np.nan] * 3]))
 changes("angles_from_markers", marked, camera=Transform(rotation_about(np.array([1.0, 0, 0]), 0.1), np.zeros(3)))
 changes("MarkerFit.log", lambda **k: marked().log(**k), tau=np.ones((50, 1)))
@@ -686,6 +688,11 @@ def from_urdf(**k: Any) -> Robot:
 changes("load_robot", from_urdf, gravity=(0.0, 0.0, -1.6))
 changes("load_robot", from_urdf, floating_base=True)
 changes("load_robot", from_urdf, lock={"shoulder": 0.5})
+changes("load_robot", lambda **k: from_urdf(**k).package_path, package_path=Later(folder))
+refused("load_robot", "package_path= is for", lambda **k: dynid.load_robot("panda", **k), package_path=Later(folder))
+refused("load_robot", "xacro= is for", lambda **k: dynid.load_robot("panda", **k), xacro=True)
+refused("check_robot", "xacro= is for", lambda **k: dynid.check_robot("panda", **k), xacro=True)
+refused("check_robot", "is for", lambda **k: dynid.check_robot("panda", **k), package_path=Later(folder))
 
 
 def almost_right(**k: Any) -> Robot:
@@ -762,6 +769,7 @@ def boxed() -> Path:
 
 
 changes("physical_parameters", lambda **k: dynid.physical_parameters(of_urdf(), **k), geometry=Later(boxed))
+refused("physical_parameters", "package_path= says where meshes are", bodies, package_path=Later(folder))
 
 
 def exported(subject: Any = None, name: str = "out.urdf", **k: Any) -> Path:
@@ -778,13 +786,13 @@ changes("export", exported, template=Later(other_template))
 refused("export", "a template is for .urdf", lambda **k: exported(name="out.c", **k), template=Later(other_template))
 held: Call = lambda: from_urdf(lock={"shoulder": 0.5})  # noqa: E731
 CASES["export.lock"] = [
-    lambda: _refused(lambda **k: exported(held(), template=urdf(), **k), "lock it", {}),
+    lambda: _refused(lambda **k: exported(held(), template=urdf(), **k), "off", {"lock": {"shoulder": 0.1}}),
     lambda: plain(exported(held(), template=urdf(), lock={"shoulder": 0.5})),
 ]
 for name in ("out.c", "out.toml", "out.xml", "out.json"):
     refused("export", "lock= is for", lambda name=name, **k: exported(held(), name, **k), lock={"shoulder": 0.5})
 refused("export", "lock= is for", lambda **k: exported(robot(), **k), lock={"1": 0.5})
-changes("verify", lambda **k: dynid.verify(urdf(), held(), **k), lock={"shoulder": 0.5})
+changes("verify", lambda **k: dynid.verify(urdf(), held(), **k), lock={"shoulder": 0.1})
 refused("verify", "lock= is for", lambda **k: dynid.verify(exported(robot(), "a.toml"), robot(), **k), lock={"1": 0.5})
 
 

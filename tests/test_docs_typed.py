@@ -52,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = re.sub(r"<limit [^>]*/>", "", text).replace("</joint>", f"{limit}</joint>")
     (place / "my_robot.urdf").write_text(text)
     shutil.copy(place / "my_robot.urdf", place / "robot.urdf")
+    shutil.copy(place / "my_robot.urdf", place / "robot.urdf.xacro")
     (place / "plate.toml").write_text('position = [0.1, 0.0, -0.2]\nsense = "robot_on_plate"\n')
     for name in ("my_robot.urdf", "puma560", "panda", "gautier3", "puma562"):
         robot = load_robot(place / name) if name.endswith("urdf") else load_robot(name)
@@ -101,13 +102,23 @@ def _markers(robot: Robot, file: Path) -> None:
     ramp = np.minimum(motion.t / 2.0, 1.0)[:, None]
     poses = link_poses(robot, np.vstack([rest, ramp * motion.q]))
     rng = np.random.default_rng(0)
-    columns, names = [t], ["t"]
+    seen, images = {"t": t}, {"t": t}
+    K = np.array([[1200.0, 0.0, 640.0], [0.0, 1180.0, 480.0], [0.0, 0.0, 1.0]])
+    views = {
+        "cam1": K @ [[0, 1, 0, 0], [0, 0, -1, 0.7], [-1, 0, 0, 3]],
+        "cam2": K @ [[1, 0, 0, 0], [0, 0, -1, 0.7], [0, 1, 0, 3]],
+    }
     for letter, link in zip("abc", range(3), strict=True):
         point = poses.position[link] + poses.rotation[link] @ rng.uniform(0.05, 0.3, 3)
-        columns += list(point.T)
-        names += [f"{letter}_{axis}" for axis in "xyz"]
-    lines = [",".join(map(repr, row)) for row in np.column_stack(columns).tolist()]
-    file.write_text("\n".join([",".join(names), *lines]))
+        seen |= {f"{letter}_{axis}": point[:, j] for j, axis in enumerate("xyz")}
+        for name, P in views.items():
+            x = point @ P[:, :3].T + P[:, 3]
+            images |= {f"{name}.{letter}.{axis}": x[:, j] / x[:, 2] for j, axis in enumerate("uv")}
+    for place, columns in ((file, seen), (file.with_name("images.csv"), images)):
+        lines = [",".join(map(repr, row)) for row in np.column_stack(list(columns.values())).tolist()]
+        place.write_text("\n".join([",".join(columns), *lines]))
+    tables = [f'[[camera]]\nname = "{name}"\nmatrix = {P.tolist()}' for name, P in views.items()]
+    file.with_name("cameras.toml").write_text("\n".join(tables))
 
 
 @pytest.mark.parametrize("command", commands())
@@ -129,6 +140,9 @@ def test_it_can_be_typed(
     if words[0] == "view":
         pytest.importorskip("viser")
         words += ["--no-browser", "--seconds", "1", "--port", "0"]
+    if "--xacro" in words:
+        pytest.importorskip("xacro")
+        (tmp_path / "packages").mkdir()
     monkeypatch.chdir(tmp_path)
     run = CommandLine(monkeypatch, capsys)
     done = run(*words, code=None)

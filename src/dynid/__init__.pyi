@@ -38,6 +38,10 @@ from .identifiability.base_parameters import compare_methods as compare_methods
 from .identifiability.base_reactions import Barycentric as Barycentric
 from .identifiability.base_reactions import barycentric as barycentric
 from .identifiability.parameters import BaseParameters as BaseParameters
+from .logs.cameras import Camera as Camera
+from .logs.cameras import Triangulation as Triangulation
+from .logs.cameras import read_cameras as read_cameras
+from .logs.cameras import triangulate as triangulate
 from .logs.log import Log as Log
 from .logs.log import Wiring as Wiring
 from .logs.markers import MarkerFit as MarkerFit

@@ -109,7 +109,7 @@ def test_degrees_given_as_radians(dynid: CommandLine, log: Path, tmp_path: Path)
     header = ",".join(["t", *(f"{letter}{j + 1}" for letter in ("q", "tau") for j in range(7))])
     rows = np.column_stack([motion.t, np.degrees(motion.q), motion.a])
     error = refuses(dynid, save(tmp_path / "panda.csv", rows, header), robot="panda")
-    assert "looks like degrees; say --units q=deg if it is" in error
+    assert "looks like degrees or like positions of the motor; say --units q=deg" in error
     samples = read_log(log, load_robot("gautier3"))
     assert samples.v is not None
     rows = np.column_stack([rows_of(log), np.degrees(samples.v)])

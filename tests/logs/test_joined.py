@@ -379,7 +379,7 @@ BACK = np.concatenate([T, T])
         ("invalid_recording", "a+", {"a": columns(T, "q")}),
         ("ambiguous_column", "a+b", {"a": columns(T, "q", "tau"), "b": columns(T, "tau")}),
         ("missing_positions", "a+b", {"a": columns(T, "v"), "b": columns(T, "tau")}),
-        ("channel_missing_for_joints", "a+b", {"a": columns(T, "q"), "b": {"t": T, "tau1": T}}),
+        ("joint_moves_without_torque", "a+b", {"a": columns(T, "q"), "b": {"t": T, "tau1": T}}),
         ("clock_set_back", "a+b", {"a": columns(T, "q"), "b": columns(BACK, "tau")}),
         ("clock_set_back", "a+b", {"a": columns(BACK, "q"), "b": columns(T, "tau")}),
         ("time_constant", "a+b", {"a": columns(T, "q"), "b": columns(0.0 * T, "tau")}),

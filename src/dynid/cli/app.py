@@ -17,6 +17,7 @@ from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
 from dynid.cli.commands.robots import base, init, mdh, robots, unknown
+from dynid.cli.options import with_urdf_options
 from dynid.deprecated import OPTIONS
 
 app = typer.Typer(
@@ -85,4 +86,4 @@ def _project_option() -> Any:
 
 
 for command, words in COMMANDS.items():
-    app.command(short_help=words, cls=_Command)(command)
+    app.command(short_help=words, cls=_Command)(with_urdf_options(command))

@@ -11,11 +11,12 @@ from typing import TypeVar
 import numpy as np
 
 from dynid.cli import terminal
+from dynid.cli.options import load_robot_file
 from dynid.errors import DynidError, LogError
 from dynid.logs.joined import FilePart, TimedTable
 from dynid.logs.log import Log
-from dynid.logs.read import GearLike, OrderLike, read_log
-from dynid.robot.load import load_robot
+from dynid.logs.read import GearLike, OrderLike, read_log, robot_with_locks_of
+from dynid.robot.locking import may_lack_joints
 from dynid.robot.robot import Robot
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
@@ -42,7 +43,7 @@ def load_configured_robot(robot: str, gravity: str | None, lock: Sequence[str], 
             raise DynidError(
                 "invalid_gravity", "--gravity {gravity}:", "give three numbers x,y,z in m/s^2", gravity=gravity,
             )  # fmt: skip
-    return load_robot(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
+    return load_robot_file(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
 
 
 def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str], keep: Sequence[Path]) -> None:
@@ -165,7 +166,7 @@ class LogReader:
     ) -> LogReader:
         """Make a reader from the options, which are checked."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
-        if gains is not None and len(gains) not in (1, robot.n):
+        if gains is not None and len(gains) not in (1, robot.n) and not may_lack_joints(robot, len(gains)):
             raise DynidError(
                 "joint_count_mismatch", "--gain {gain}: {count} numbers for {n} joints", "give one, or one per joint",
                 gain=gain, count=len(gains), n=robot.n,
@@ -173,7 +174,7 @@ class LogReader:
         whole = gains[0] if gains is not None and len(gains) == 1 else gains
         sign, zero, order = (None if some is None or list(some) == ["none"] else some for some in (sign, zero, order))
         return LogReader(
-            robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic, sign or (),
+            robot, parse_columns(column), parse_units(units), parse_gear(gear, robot), whole, topic, sign or (),
             parse_zeros(zero or ()), parse_orders(order or (), robot), header, rows,
         )  # fmt: skip
 
@@ -188,6 +189,10 @@ class LogReader:
                 "of times: FILE@#200:4000@2.5:20",
             )  # fmt: skip
         return replace(part, rows=None if rows is None else parse_rows(rows), ranges=ranges)
+
+    def robot_with_locks(self) -> Robot:
+        """The robot without the joints that the logs read so far do not have."""
+        return robot_with_locks_of(self.robot, self.opened.values())
 
     def read_log(self, word: str) -> Log:
         """Open the log of FILE or FILE@RANGE, or the recording of FILE+FILE, each with its ranges."""
@@ -362,14 +367,15 @@ def _split_joint_names(text: str, joints: Sequence[str]) -> list[list[str]]:
     return ways
 
 
-def parse_gear(text: str | None, n: int) -> GearLike | None:
+def parse_gear(text: str | None, robot: Robot) -> GearLike | None:
     """A ratio, one per joint, or a file with the matrix G of motor positions = G @ joint positions."""
     if text is None:
         return None
+    n = robot.n
     if not Path(text).exists():
         what = f"one ratio, {n} of them, or a file with a {n} x {n} matrix"
         numbers = terminal.parse_numbers(text, "--gear", what)
-        if len(numbers) not in (1, n):
+        if len(numbers) not in (1, n) and not may_lack_joints(robot, len(numbers)):
             raise DynidError(
                 "joint_count_mismatch", "--gear {text}: {count} ratios for {n} joints", "give one, or one per joint",
                 text=text, count=len(numbers), n=n,
@@ -382,7 +388,7 @@ def parse_gear(text: str | None, n: int) -> GearLike | None:
         raise DynidError(
             "values_not_numeric", "--gear {text}: not a file of numbers: {reason}", text=text, reason=str(error),
         ) from error  # fmt: skip
-    if len(rows) != n or any(len(row) != n for row in rows):
+    if (len(rows) != n and not may_lack_joints(robot, len(rows))) or any(len(row) != len(rows) for row in rows):
         raise DynidError(
             "wrong_shape", "--gear {text}: this must be {n} rows of {n} numbers, motor positions = G @ joint positions",
             text=text, n=n,

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from dynid.errors import DynidError
+
+if TYPE_CHECKING:
+    from dynid.robot.robot import Robot
 
 # What the shell offers after TAB; light, because it runs at every key.
 
@@ -40,5 +49,79 @@ HeaderOption = Annotated[
     str | None, typer.Option(help="names of all columns of a table: 't,q*7,_*3,tau*7'; _ skips one")
 ]
 RowsOption = Annotated[str | None, typer.Option(help="rows to use, FIRST:LAST, counted from 1; LOG@#200:4000 for one")]
+PackagePathOption = Annotated[
+    list[Path] | None, typer.Option(help="a ROS package, or a folder of packages, for package://; repeatable")
+]
 SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
 SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]
+
+
+# How URDF and xacro files are read, the same for all commands that load a robot.
+
+
+_READING: ContextVar[dict[str, Any]] = ContextVar("reading", default={})  # noqa: B039 (never changed)
+_URDF_OPTIONS: dict[str, Any] = {
+    "xacro": Annotated[
+        bool,
+        typer.Option("--xacro", help="expand a .xacro: evaluates its expressions, so only files that you trust"),
+    ],
+    "xacro_arg": Annotated[list[str] | None, typer.Option(help="an argument of the .xacro: NAME:=VALUE, repeatable")],
+    "package_path": PackagePathOption,
+}
+
+
+def with_urdf_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that loads a robot with the options for URDF and xacro files; others as they are."""
+    signature = inspect.signature(command, eval_str=True)
+    if not {"robot", "result"} & set(signature.parameters) or "package_path" in signature.parameters:
+        return command
+
+    @wraps(command)
+    def run(*, xacro: bool, xacro_arg: list[str] | None, package_path: list[Path] | None, **options: Any) -> None:
+        """Keep how files are read while the command runs."""
+        pairs = [word.partition(":=") for word in xacro_arg or ()]
+        for name, equals, _ in pairs:
+            if not xacro or not name or not equals:
+                raise DynidError(
+                    "option_malformed", "--xacro-arg {word}:", "write NAME:=VALUE, together with --xacro", word=name,
+                )  # fmt: skip
+        arguments = {name: value for name, _, value in pairs}
+        given = {"xacro": arguments or xacro, "package_path": tuple(map(str, package_path or ()))}
+        token = _READING.set({key: value for key, value in given.items() if value})
+        try:
+            command(**options)
+        finally:
+            _READING.reset(token)
+
+    defaults = {"xacro": False}
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind)
+        for name, kind in _URDF_OPTIONS.items()
+    ]
+    own = [x.replace(kind=inspect.Parameter.KEYWORD_ONLY) for x in signature.parameters.values()]
+    last = next((k for k, x in enumerate(own) if x.name == "json"), len(own))
+    run.__signature__ = signature.replace(parameters=[*own[:last], *more, *own[last:]])  # type: ignore[attr-defined]
+    run.__annotations__ = {x.name: x.annotation for x in (*own, *more)}
+    return run
+
+
+def load_robot_file(source: str, **options: Any) -> Robot:
+    """Load a robot with the options of the command that runs."""
+    from dynid.robot.load import load_robot
+
+    return load_robot(source, **options, **_READING.get())
+
+
+def reading_options() -> dict[str, Any]:
+    """Options of `load_robot` that the command line gives: xacro and package_path."""
+    return dict(_READING.get())
+
+
+def reading_words() -> list[str]:
+    """The same as words of a command."""
+    given = _READING.get()
+    xacro = given.get("xacro", {})
+    words = ["--xacro"] * bool(xacro)
+    for name, value in xacro.items() if isinstance(xacro, dict) else ():
+        words += ["--xacro-arg", f"{name}:={value}"]
+    return words + [word for folder in given.get("package_path", ()) for word in ("--package-path", folder)]

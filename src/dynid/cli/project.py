@@ -417,9 +417,10 @@ def _identify_options() -> dict[str, tuple[str, Any]]:
 
     from dynid.cli.app import app
     from dynid.cli.commands.identify import identify
+    from dynid.cli.options import with_urdf_options
 
     group: Any = typer.main.get_command(app)
-    hints = get_type_hints(identify)
+    hints = get_type_hints(with_urdf_options(identify))
     return {
         p.opts[0][2:].replace("-", "_"): (p.name, hints[p.name])
         for p in group.commands["identify"].params

@@ -138,9 +138,10 @@ def stop_width(name: str) -> float:
 def width_at_rest(noise: float) -> float:
     """Width (rad) of the stop that stands for dry friction at rest, by the noise (rad) of recorded positions.
 
-    Three standard deviations of noise are a tenth of it; between 5e-5 and 3e-4 rad, over which gears bend.
+    Three standard deviations of noise are a tenth of it, between 5e-5 and 3e-4 rad, over which gears bend; 0 where
+    noise is more than half of that and rest cannot be distinguished from motion.
     """
-    return float(np.clip(30.0 * noise, 5e-5, 3e-4))
+    return float(np.clip(30.0 * noise, 5e-5, 3e-4)) if noise < 1.5e-4 else 0.0
 
 
 def neighbours_at_rest(t: Array) -> int:
@@ -180,7 +181,7 @@ class FrictionShapes:
     """Blocks of one robot, ready to be evaluated: widths and scales per joint.
 
     held: width (rad) of the stop that takes the place of signs and of narrower stops at rest, where these follow noise;
-    0 where velocities are exact.
+    0 where velocities are exact, or too noisy to show rest.
     """
 
     blocks: tuple[str, ...]

@@ -28,6 +28,7 @@ from dynid.estimation.solve.robust import describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.samples import random_samples
 from dynid.logs.log import Log
+from dynid.logs.read import robot_with_locks_of
 from dynid.messages import Message, Option
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
@@ -392,6 +393,7 @@ def compare_estimators(
     that are finished.
     """
     used, others, source = split_logs(robot, logs, validate)
+    robot = robot_with_locks_of(robot, (*used, *others))
     is_share = isinstance(validate, float | int)
 
     options = Options(  # the runs share the base parameters of the nominal geometry

@@ -24,7 +24,7 @@ from dynid.estimation.options import Call, Options, shell_text
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
-from dynid.logs.read import FileSource, LogLike, list_logs, read_log
+from dynid.logs.read import FileSource, LogLike, list_logs, read_log, robot_with_locks_of
 from dynid.logs.readers.table import ALL_ROWS
 from dynid.messages import Message, Option
 from dynid.robot.force_sensor import ForceSensor
@@ -91,8 +91,9 @@ def identify(
     )  # fmt: skip
     asked, loaded = options, robot
     robot = _check_plate(robot, options)
-    options = options.resolve(robot)
     used, others, name = split_logs(robot, logs, validate)
+    robot = robot_with_locks_of(robot, (*used, *others))
+    options = options.resolve(robot)
     origin = find_origin((*used, *others))
     options.refuse_own_friction_with_outliers(len(used))
     state = collect_logs(robot, used, options, on_progress=on_progress)
@@ -110,10 +111,17 @@ def identify(
     if on_progress is not None:
         on_progress("solving", 1.0)
     result = estimate(state, options, checked, torques, used).replace(origin=origin)
-    verdict = result.verdict.after_call(_describe_call(loaded, asked, used, others, validate))
+    verdict = result.verdict.after_call(_describe_call(loaded, asked, used, others, validate, robot))
     notes = result.notes
     if checked is None or _shares_recording(used, others):
         notes = (*notes, describe_same_motion(result.validation))
+    seen = {joint for log in (*used, *others) for joint in log.standing}
+    assumed = sorted(set(robot.locks) - set(loaded.locks) - seen)
+    if assumed and verdict.level != "good":
+        trained = (*trained, Message(
+            "locked_joint_may_have_moved", "joints {joints:20} are not in the log and taken to stand still; if they "
+            "moved, this explains the error", "record them", joints=assumed,
+        ))  # fmt: skip
     result = result.replace(warnings=(*result.warnings, *trained), verdict=verdict, notes=notes)
     if outliers is None:
         return result
@@ -147,6 +155,7 @@ def collect_state(
     like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
     """
     used = open_logs(robot, logs)
+    robot = robot_with_locks_of(robot, used)
     asked: dict[str, Any] = {
         "model": model, "window": window, "quadrature": quadrature, "unknown": unknown, "friction": friction,
         "rotor_inertia": rotor_inertia, "cutoff": cutoff, "columns": tuple(columns), "joints": joints, "delay": delay,
@@ -201,9 +210,13 @@ def identify_states(
 
 
 def _describe_call(
-    robot: Robot, options: Options, used: Sequence[Log], others: Sequence[Log], validate: Logs | float | None
-) -> Call:
-    """Return the call from Python, with the command to the same effect where there is one."""
+    robot: Robot, options: Options, used: Sequence[Log], others: Sequence[Log], validate: Logs | float | None,
+    locked: Robot,
+) -> Call:  # fmt: skip
+    """Return the call from Python, with the command to the same effect where there is one.
+
+    locked: the robot without the joints that its logs do not have.
+    """
     share = validate if isinstance(validate, float | int) else None
     given = (*options.as_given(), *(() if share is None else (Option("validate", share),)))
     typed, place = options.as_typed(), _robot_words(robot)
@@ -212,12 +225,14 @@ def _describe_call(
     ends = used if share is None else others  # with a share, what was held out is the rest of every log
     logs = [_log_word(log, end) for log, end in zip(used, ends, strict=True)]
     checks = [_log_word(log, log) for log in others] if share is None else [f"{100.0 * share:g}%"]
-    reading = [_reading_options(log, robot) for log in (*used, *others)]
+    reading = [_reading_options(log, locked) for log in (*used, *others)]
     if not all((*logs, *checks)) or reading[0] is None or any(options != reading[0] for options in reading):
         return Call(options=given)
     words = [*place, *logs, *(word for name in checks for word in ("--validate", name))]
     command = " ".join(["dynid identify", shlex.join(words), *map(shell_text, (*reading[0], *typed))])
-    return Call(command, shlex.quote(place[0]), " --unloaded ".join(map(shlex.quote, logs)), options=given)
+    held = [f"--lock {shlex.quote(f'{joint}={x!r}')}" for joint, x in locked.locks.items()]
+    unloaded = " --unloaded ".join(map(shlex.quote, logs))
+    return Call(command, " ".join([shlex.quote(place[0]), *held]), unloaded, options=given)
 
 
 @cache
@@ -233,7 +248,7 @@ def _robot_words(robot: Robot) -> list[str]:
     name = robot.files[0].name.removesuffix(".toml (bundled)")
     try:
         is_file = name == robot.files[0].name or Path(name).is_file()
-        again = load_robot(name) if is_file else _load_bundled(name)
+        again = load_robot(name, lock=robot.locks) if is_file or robot.locks else _load_bundled(name)
     except DynidError:
         return []
     alike = again.joint_names == robot.joint_names and (again.sensor is None) == (robot.sensor is None)
@@ -244,7 +259,8 @@ def _robot_words(robot: Robot) -> list[str]:
     if not alike:
         return []
     changed = not np.array_equal(again.gravity, robot.gravity)
-    return [name, "--gravity", ",".join(f"{x:.9g}" for x in robot.gravity)] if changed else [name]
+    words = ["--gravity", ",".join(f"{x:.9g}" for x in robot.gravity)] if changed else []
+    return [name, *words, *(word for joint, x in robot.locks.items() for word in ("--lock", f"{joint}={x!r}"))]
 
 
 def _log_word(log: Log, end: Log) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import tostring
 
 import numpy as np
 
+from dynid.errors import DynidError
 from dynid.excitation.quintics import Quintics, Slopes, hermite_values, slopes_by_nodes, states_at_instants
 from dynid.excitation.regressor_rows import BaseRows
-from dynid.messages import Message
+from dynid.messages import Message, Option
 from dynid.robot.io.meshes import LEVELS, MeshFolders
+from dynid.robot.io.xml import read_xml
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -105,21 +108,26 @@ class CollisionChecker:
     def of(robot: Robot) -> tuple[CollisionChecker | None, Message | None]:
         """Return a checker, or a warning on why there is none although the file has collision geometry."""
         path = Path(robot.source)
-        if path.suffix.lower() != ".urdf" or not path.is_file() or robot.couplings:
+        if path.suffix.lower() not in (".urdf", ".xacro") or not path.is_file() or robot.couplings:
             return None, None
-        if "<collision" not in path.read_text(encoding="utf-8", errors="replace"):
+        root = read_xml(path, "robot", "is this a URDF?", text=robot.description)
+        meshes = [mesh for shape in root.iter("collision") for mesh in shape.iter("mesh")]
+        if next(root.iter("collision"), None) is None:
             return None, None
         import pinocchio as pin
 
+        folders = MeshFolders.of(path, levels=LEVELS, package_path=robot.package_path)
         try:
-            model = pin.buildModelFromUrdf(str(path))
-            folders = MeshFolders.of(path, levels=LEVELS).search_path
-            geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
-        except (ValueError, RuntimeError) as error:
+            for mesh in meshes:
+                mesh.set("filename", f"file://{folders.find(mesh.get('filename', ''))}")
+            text = tostring(root, encoding="unicode")
+            model = pin.buildModelFromXML(text)
+            geometry = pin.buildGeomFromUrdfString(model, text, pin.GeometryType.COLLISION)
+        except (ValueError, RuntimeError, DynidError) as error:
             reason = str(error).strip().splitlines()[-1]
             return None, Message(
                 "self_collision_not_checked", "self-collision was not checked: {reason}",
-                "let ROS_PACKAGE_PATH name the meshes' package", reason=reason,
+                "name the folder of the meshes' package with {option}", reason=reason, option=Option("package_path"),
             )  # fmt: skip
         geometry.addAllCollisionPairs()
         checker = CollisionChecker(robot, model, geometry)
@@ -159,11 +167,11 @@ class CollisionChecker:
         return None
 
     def _pinocchio_configuration(self, q: Array) -> Array:
-        """Pinocchio's configuration; joints that were locked stay at neutral."""
+        """Pinocchio's configuration, with joints that were locked where they are."""
         import pinocchio as pin
 
         full = np.array(pin.neutral(self.model))
-        for name, value in zip(self.robot.joint_names, q, strict=True):
+        for name, value in (*self.robot.locks.items(), *zip(self.robot.joint_names, q, strict=True)):
             joint = self.model.joints[self.model.getJointId(name)]
             if joint.nq == 2:
                 full[joint.idx_q : joint.idx_q + 2] = np.cos(value), np.sin(value)

@@ -52,7 +52,8 @@ def export(
 
     template: a URDF whose inertial elements are replaced while all else stays, byte for byte; if missing, the URDF that
     the robot was loaded from, if it is still there and fits, else a new one is made. lock: joints of the template that
-    were held during identification. A bare Identification is made physical first where bodies are needed.
+    were held during identification, by default those that the robot knows of (`robot.locks`). A bare Identification is
+    made physical first where bodies are needed.
 
     The file is loaded again and its torques are compared (`verify`) before it takes its place: where that fails,
     nothing is written.
@@ -78,9 +79,14 @@ def export(
         what = "friction ({blocks}) is left out; only .c files hold such"
         warnings += (Message("friction_left_out", what, blocks=list(subject.friction.blocks)),)
     warnings += rotor_spin_warnings(subject.robot) if suffix in (".urdf", ".xml", ".c") else ()
-    held = lock or {}
+    held = lock or (subject.robot.locks if suffix == ".urdf" else {})
     reason: tuple[Message, ...] = ()
     failure: DynidError | None = None
+    if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
+        raise ExportError(
+            "lock_without_template", "{lock} is for the joints of a URDF template, and there is none", "leave it out",
+            lock=Option("lock"),
+        )  # fmt: skip
     for make in _export_attempts(subject, suffix, template, held):
         try:
             made = make()
@@ -109,11 +115,6 @@ def _export_attempts(
     subject: ExportSubject, suffix: str, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
 ) -> list[Callable[[], _ExportContent]]:
     """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
-    if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
-        raise ExportError(
-            "lock_without_template", "{lock} is for the joints of a URDF template, and there is none", "leave it out",
-            lock=Option("lock"),
-        )  # fmt: skip
     match suffix:
         case ".urdf":
             source = Path(subject.robot.source)

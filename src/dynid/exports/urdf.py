@@ -31,11 +31,11 @@ from dynid.exports.subject import (
 )
 from dynid.messages import Message, Option
 from dynid.robot.inertia import Body, from_body, to_body
-from dynid.robot.io.urdf import UNLIMITED, link_inertia, pose_from_origin
-from dynid.robot.io.xml import numbers_text, read_numbers, read_xml, unique_names, xml_attribute
+from dynid.robot.io.urdf import UNLIMITED, link_inertia, locked_joint_motion, pose_from_origin
+from dynid.robot.io.xml import numbers_text, read_xml, unique_names, xml_attribute
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Coupling, Link, Robot
-from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, rotation_about, rpy_from_rotation
+from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, rpy_from_rotation
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -373,22 +373,10 @@ def _find_carried_links(
             for joint in (j for j in joints.get(at, []) if j.get("name", "") not in moving):
                 child = joint.find("child")
                 rider = "" if child is None else child.get("link", "")
-                place = T @ pose_from_origin(joint, snap=snap) @ _locked_joint_motion(joint, lock)
+                place = T @ pose_from_origin(joint, snap=snap) @ locked_joint_motion(joint, lock)
                 riders.append(_CarriedLink(rider, place, link_inertia(links[rider], snap=snap)))
                 waiting.append((rider, place))
     return carried
-
-
-def _locked_joint_motion(joint: Element, lock: Mapping[str, float]) -> Transform:
-    """Motion of a joint that is locked at a position."""
-    position = lock.get(joint.get("name", ""), 0.0)
-    if position == 0.0:
-        return Transform.identity()
-    axis = np.array(read_numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
-    axis = axis / np.linalg.norm(axis)
-    if joint.get("type") == "prismatic":
-        return Transform(np.eye(3), position * axis)
-    return Transform(rotation_about(axis, position), np.zeros(3))
 
 
 def _replace_inertials(template: Path, new: Mapping[str, Array]) -> tuple[bytes, int]:

@@ -24,6 +24,7 @@ from dynid.identifiability.samples import random_samples
 from dynid.messages import Option
 from dynid.robot.io.xml import unique_names
 from dynid.robot.load import load_robot
+from dynid.robot.locking import lock_loaded_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -121,9 +122,11 @@ class Verification:
 def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = None) -> Verification:
     """Load the file again and compare torques at random states with those of a result or robot.
 
-    lock: joints of a URDF that the robot holds at a position.
+    lock: joints of a URDF that the robot holds at a position, where it does not know (`robot.locks`).
     """
-    return verify_named_file(Path(path), Path(path), export_subject_of(result), lock)
+    subject = export_subject_of(result)
+    known = subject.robot.locks if Path(path).suffix.lower() == ".urdf" else {}
+    return verify_named_file(Path(path), Path(path), subject, lock or known)
 
 
 def verify_named_file(
@@ -213,7 +216,8 @@ def _torques_of_urdf(
     path: Path, robot: Robot, motion: Motion, lock: Mapping[str, float], *, snap: bool
 ) -> Array | None:
     """Torques of a URDF as it is read here, rotors added; None where it has other joints."""
-    read = load_robot(path, gravity=robot.gravity, lock=lock, snap=snap)
+    read = load_robot(path, gravity=robot.gravity, snap=snap)
+    read = lock_loaded_robot(read, {name: x for name, x in lock.items() if name in read.joint_names})
     if set(read.joint_names) != set(robot.joint_names):
         return None
     order = [read.joint_names.index(name) for name in robot.joint_names]

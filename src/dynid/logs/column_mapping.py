@@ -10,6 +10,7 @@ from dynid.errors import LogError
 from dynid.logs.column_names import LABELS, ColumnNameReader, Meaning, reaction_channels, split_tokens, split_unit
 from dynid.logs.readers.table import Field, numbered_columns
 from dynid.messages import ANYTHING, Option, Wording
+from dynid.robot.locking import may_lack_last_joints
 from dynid.robot.robot import Robot
 
 OPTION = Wording("columns", "--column")
@@ -202,7 +203,7 @@ def _find_places(
 ) -> tuple[ColumnPlace, ...]:
     """Places of the columns that a mapping lists for a channel, one per joint."""
     count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
-    if len(names) != count:
+    if len(names) != count and not (key in ("q", "v", "a", "tau") and may_lack_last_joints(robot, len(names))):
         raise LogError(
             log, "column_count_mismatch", "{option} gives {given} columns for {channel}, which needs {needed}",
             option=OPTION, given=len(names), channel=key, needed=count,

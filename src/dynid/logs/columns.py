@@ -12,6 +12,7 @@ from dynid.logs.column_mapping import ColumnMapping, ColumnPlace, read_field_nam
 from dynid.logs.column_names import REACTION, ColumnNameReader, Meaning, reaction_channels, split_unit
 from dynid.logs.readers.table import Field, Wanted
 from dynid.messages import ANYTHING, Message, Option, Wording
+from dynid.robot.locking import may_lack_last_joints, may_stand_anywhere
 from dynid.robot.robot import Robot
 
 # Which of the columns of one channel belongs to which joint.
@@ -139,6 +140,8 @@ class ColumnPlan:
     notes: tuple[Message, ...]
     named: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Of channels whose columns name their joints: these joints, in the order of the file."""
+    held: Mapping[str, ColumnPlace | None] = field(default_factory=dict)
+    """Joints that the file does not have: the column of their positions where they lack torques alone."""
 
     @property
     def wanted_fields(self) -> tuple[Wanted, ...]:
@@ -190,17 +193,18 @@ class _ColumnMatching:
         self._take_names_from_texts()
         self.turned: set[str] = set()
         self.nanoseconds: str | None = None
+        self.motor_side = motor_side
+        self.lacking: dict[str, LogError] = {}
 
     def make_plan(self) -> ColumnPlan:
         """Match time, joint channels and forces on the base to columns."""
         t = self._time_place()
         length = self._sample_count(t)
-        channels: dict[str, tuple[ColumnPlace, ...]] = {}
+        partial: dict[str, tuple[ColumnPlace | None, ...]] = {}
         for channel in CHANNELS:
-            places = self._joint_channel_places(channel, length)
-            if places:
-                channels[channel] = places
-        if "q" not in channels:
+            if found := self._joint_channel_places(channel, length):
+                partial[channel] = found
+        if "q" not in partial:
             useless = [
                 self.fields[m.field]
                 for m in self._meanings_of_channel("q")
@@ -225,6 +229,9 @@ class _ColumnMatching:
                 "name them with {columns}", joints=self.robot.joint_names, found=list(self.fields),
                 columns=Option("columns", {"q": ANYTHING}),
             )  # fmt: skip
+        held = self._joints_to_hold(partial)
+        kept = [j for j, name in enumerate(self.robot.joint_names) if name not in held]
+        channels = {name: tuple(x for j in kept if (x := places[j])) for name, places in partial.items()}
         reaction = self._reaction_places(length)
         if reaction:
             channels["reaction"] = reaction
@@ -238,8 +245,29 @@ class _ColumnMatching:
             name: self._joints_by_column(places) for name, places in channels.items() if self._is_named(name, places)
         }
         return ColumnPlan(
-            t, self._unit_at(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes, named
+            t, self._unit_at(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes, named, held
         )
+
+    def _joints_to_hold(self, channels: Mapping[str, tuple[ColumnPlace | None, ...]]) -> dict[str, ColumnPlace | None]:
+        """Joints without positions or torques in the file, with the column of their positions, if any.
+
+        Raised is what is missing where less than half of the joints are there, where a joint has torques but no
+        positions, where the position that a joint lacks matters for those beyond, and where loops would not close.
+        """
+        if not self.lacking:
+            return {}
+        q = channels["q"]
+        tau = channels.get("tau", q)
+        kept = {j for j in range(self.robot.n) if q[j] and tau[j]}
+        blind = "tau" in channels and any(tau[j] and not q[j] for j in range(self.robot.n))
+        moved = self.motor_side and any(q[j] and not tau[j] for j in range(self.robot.n))
+        unknown = {name for j, name in enumerate(self.robot.joint_names) if not q[j]}
+        few = blind or moved or 2 * len(kept) < self.robot.n or bool(self.robot.closures)
+        few = few or not may_stand_anywhere(self.robot, unknown)
+        for channel, error in self.lacking.items():
+            if few or any(channels[channel][j] is None for j in kept):
+                raise error
+        return {name: q[j] for j, name in enumerate(self.robot.joint_names) if j not in kept}
 
     def _take_names_from_texts(self) -> None:
         """Give numbered columns the joints that columns of text name under the same numbers, as ROS exports them.
@@ -248,7 +276,8 @@ class _ColumnMatching:
         """
         found = [(_NAME.fullmatch(entry.name), entry.words) for entry in self.fields.values() if entry.words]
         names = {(match[1], int(match[2])): words[0] for match, words in found if match}
-        if not names or not set(self.robot.joint_names) <= {word for match, words in found if match for word in words}:
+        known = {word for match, words in found if match for word in words} & set(self.robot.joint_names)
+        if not names or 2 * len(known) < self.robot.n:
             return
         for match, words in found:
             if match and len(words) > 1:
@@ -350,8 +379,17 @@ class _ColumnMatching:
             self.turned.add(entry.name)
         return max(entry.shape) if entry.shape else None
 
-    def _joint_channel_places(self, channel: str, length: int | None) -> tuple[ColumnPlace, ...]:
-        """One column per joint of a channel, none where it was not recorded."""
+    def _first_joints(
+        self, channel: str, error: LogError, places: Sequence[ColumnPlace]
+    ) -> tuple[ColumnPlace | None, ...]:
+        """Columns that are counted, not named, of the joints before a gripper; other counts raise the error."""
+        if channel not in CHANNELS or not may_lack_last_joints(self.robot, len(places)):
+            raise error
+        self.lacking[channel] = error
+        return (*places, *(None,) * (self.robot.n - len(places)))
+
+    def _joint_channel_places(self, channel: str, length: int | None) -> tuple[ColumnPlace | None, ...]:
+        """One column per joint of a channel, None for joints that lack one, nothing where it was not recorded."""
         if channel in self.mapped.absent:
             return ()
         given = self.mapped.whole.get(channel)
@@ -362,7 +400,8 @@ class _ColumnMatching:
         if given is not None:
             if len(given) != n:
                 what = "{channel} needs {needed} columns, got {given}"
-                raise self._channel_error(channel, "column_count_mismatch", what, needed=n, given=len(given))
+                error = self._channel_error(channel, "column_count_mismatch", what, needed=n, given=len(given))
+                return self._first_joints(channel, error, given)
             return given
         if len(single) == n:
             return tuple(single[place] for place in range(n))
@@ -382,8 +421,8 @@ class _ColumnMatching:
 
     def _places_of_matched_columns(
         self, channel: str, choice: JointColumns, single: Mapping[int, ColumnPlace]
-    ) -> tuple[ColumnPlace, ...]:
-        """Columns matched to joints by name, with those that the user mapped; raise where joints lack one."""
+    ) -> tuple[ColumnPlace | None, ...]:
+        """Columns matched to joints by name, with those that the user mapped; None for joints that lack one."""
         found = {**{place: ColumnPlace(entry) for place, entry in choice.fields.items()}, **single}
         if not found:
             alike = [meaning.field for meaning in self._meanings_of_channel(channel)]
@@ -405,14 +444,18 @@ class _ColumnMatching:
             if channel in ("q", "tau"):
                 remedy = "hold them, if they stood still, with {option}"
                 option = Option("lock", dict.fromkeys(missing, 0.0))
-            raise LogError(
+            self.lacking[channel] = LogError(
                 self.log, "channel_missing_for_joints", "{channel} is there as {found:20}, but missing for the joints "
                 "{joints}", "say which with {columns}, or " + remedy, channel=channel, found=names, joints=missing,
                 columns=Option("columns", {channel: ANYTHING}), option=option,
             )  # fmt: skip
-        return tuple(found[place] for place in range(self.robot.n))
+            counted = any(self.meanings[entry].joint is None for entry in choice.fields.values())
+            is_start = set(found) == set(range(len(found))) and may_lack_last_joints(self.robot, len(found))
+            if counted and not is_start and (channel == "q" or "q" in self.lacking):
+                raise self.lacking[channel]
+        return tuple(found.get(place) for place in range(self.robot.n))
 
-    def _matrix_places(self, name: str, count: int, length: int | None, channel: str) -> tuple[ColumnPlace, ...]:
+    def _matrix_places(self, name: str, count: int, length: int | None, channel: str) -> tuple[ColumnPlace | None, ...]:
         """One place per column of a matrix, turned where the samples run along its second axis."""
         shape = self.fields[name].shape
         if len(shape) < 2:
@@ -434,22 +477,29 @@ class _ColumnMatching:
             )  # fmt: skip
         named = self._named_columns(shape[1]) if channel in CHANNELS else None
         if named is not None:
-            return tuple(ColumnPlace(name, column) for column in named)
+            if None in named:
+                missing = [joint for joint, column in zip(self.robot.joint_names, named, strict=True) if column is None]
+                what = "{channel} is missing for the joints {joints}"
+                self.lacking[channel] = self._channel_error(channel, "channel_missing_for_joints", what, joints=missing)
+            return tuple(None if column is None else ColumnPlace(name, column) for column in named)
         if shape[1] != count:
-            raise LogError(
+            error = LogError(
                 self.log, "column_count_mismatch", "'{column}' has {width} columns, {channel} needs {needed}",
                 "pick them with {columns}", column=name, width=shape[1], channel=channel, needed=count,
                 columns=Wording(
                     f"columns={{'{channel}': ['{name}[:, 0]', ...]}}", f"--column '{channel}={name}[:, 0],...'"
                 ),
             )  # fmt: skip
+            return self._first_joints(channel, error, [ColumnPlace(name, column) for column in range(shape[1])])
         return tuple(ColumnPlace(name, column) for column in range(count))
 
-    def _named_columns(self, width: int) -> list[int] | None:
+    def _named_columns(self, width: int) -> list[int | None] | None:
         """Columns of the robot's joints in matrices so wide, where the file lists the names of these columns."""
         for entry in self.fields.values():
-            if len(entry.words) == width and set(self.robot.joint_names) <= set(entry.words):
-                columns = [entry.words.index(joint) for joint in self.robot.joint_names]
+            there = [joint in entry.words for joint in self.robot.joint_names]
+            if len(entry.words) == width and 2 * sum(there) >= self.robot.n:
+                names = zip(self.robot.joint_names, there, strict=True)
+                columns = [entry.words.index(joint) if known else None for joint, known in names]
                 if columns != list(range(width)):
                     self.notes.append(Message(
                         "columns_taken_by_names", "the columns of arrays are taken by the names in '{column}'",
@@ -465,7 +515,8 @@ class _ColumnMatching:
         wanted = reaction_channels(self.robot)
         given = self.mapped.whole.get("reaction")
         if given is not None:
-            return self._matrix_places(given, len(wanted), length, "reaction") if isinstance(given, str) else given
+            whole = self._matrix_places(given, len(wanted), length, "reaction") if isinstance(given, str) else given
+            return tuple(place for place in whole if place is not None)
         found: dict[int, str] = {}
         for meaning in self._meanings_of_channel("reaction"):
             if meaning.number in found:

@@ -393,6 +393,16 @@ class Log:
         return tuple(getattr(self._whole_source, "unused", ()))
 
     @property
+    def locks(self) -> dict[str, float]:
+        """Joints of the robot that the recording does not have, with the positions at which they are held, rad or m."""
+        return dict(getattr(self._whole_source, "locks", {}))
+
+    @property
+    def standing(self) -> frozenset[str]:
+        """Those of `locks` that were recorded without torques: they stood there; others are taken to stand at 0."""
+        return frozenset(getattr(self._whole_source, "standing", ()))
+
+    @property
     def _whole_source(self) -> Source:
         """The source of the whole recording, also for a part of it."""
         return self.source.whole if isinstance(self.source, _SourcePart) else self.source

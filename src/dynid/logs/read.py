@@ -18,9 +18,10 @@ from dynid.errors import LogError
 from dynid.logs.column_mapping import ColumnPlace, mapped_numbers, parse_header
 from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
 from dynid.logs.columns import ColumnPlan, match_columns
-from dynid.logs.log import CHANNELS, Log, Samples, Wiring
-from dynid.logs.readers.table import ALL_ROWS, Batch, Numbers, RenamedTable, RowRange, Table, TableRows
+from dynid.logs.log import CHANNELS, CHUNK, ArraySource, Log, Samples, Wiring
+from dynid.logs.readers.table import ALL_ROWS, Batch, Numbers, RenamedTable, RowRange, Table, TableRows, Wanted
 from dynid.messages import ANYTHING, Message, Option, Wording
+from dynid.robot.locking import hold_missing_joints, lock_loaded_robot, may_lack_last_joints
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import suggest_similar_file
@@ -440,7 +441,7 @@ class SiFactors:
 class FileSource:
     """A log file that is read again, batch by batch, whenever its samples are asked for.
 
-    given: keywords of `read_log` that were given.
+    given: keywords of `read_log` that were given; locks: positions of the robot's joints that the file does not have.
     """
 
     table: Table
@@ -451,6 +452,7 @@ class FileSource:
     stamp: Stamp | None = ()
     """None: in memory."""
     given: Mapping[str, object] = field(default_factory=dict)
+    locks: Mapping[str, float] = field(default_factory=dict)
 
     def rewired(self, wiring: Wiring) -> FileSource:
         """The file with further corrections."""
@@ -491,6 +493,11 @@ class FileSource:
     def channels(self) -> frozenset[str]:
         """Which of v, a, tau, reaction there are."""
         return frozenset(name for name in CHANNELS if name in self.plan.channels)
+
+    @property
+    def standing(self) -> frozenset[str]:
+        """Those of `locks` whose position is recorded."""
+        return frozenset(joint for joint, place in self.plan.held.items() if place is not None)
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -687,6 +694,11 @@ def read_log(
     A list of files or frames is one recording, such as positions and torques apart: they are joined on time (see
     `joined`). A `header` for each is written "t,q*7+t,tau*7"; `rows` counts those of each.
 
+    Joints that the file does not have, such as those of a gripper, are not columns of the log: its `locks` hold their
+    positions, 0 where there are none, or the recorded one of a joint that stands still and has no torques; functions
+    that take the log lock these joints of the robot. At least half of the joints must be there, by their names (columns
+    that are counted must be those of the arm before the gripper), and where the others stand must not matter.
+
     Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
     all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
     the wrong sign, such as "tau.elbow"; "q.elbow" turns v and a too, "v.elbow" or "a.elbow" these alone. `zero`: what
@@ -703,10 +715,8 @@ def read_log(
     name = "+".join(str(Path(fspath(part.source))) for part in named) or IN_MEMORY
     stamp = tuple(look for part in named for look in file_stamp(Path(part.source))) if named else None
     opened = _open_parts(parts, robot, topic=topic, header=header, rows=rows, columns=columns)
-    transmission = read_transmission(name, gear, gain, robot.n)
-    motor_side = transmission.gear is not None
-    asked = check_units(name, units, robot, motor_side)
-    in_time, mapping = asked["t"][0] if "t" in asked else None, cast("Mapping[str, object] | None", columns)
+    motor_side = gear is not None
+    in_time, mapping = _unit_of_time(units), cast("Mapping[str, object] | None", columns)
     table = opened[0][0]
     if len(opened) > 1 or parts[0].shift or parts[0].ranges:
         table, mapping = join_tables(opened, robot, columns, in_time, motor_side)
@@ -718,12 +728,18 @@ def read_log(
                 name, "column_name_twice", "the header names the column '{name}' twice", "number the columns with "
                 "{columns}, counted from 1", name=used.name, columns=Option("columns", {"q": "2:7"}),
             )  # fmt: skip
+    joined = isinstance(table, JoinedTable)
+    if isinstance(table, JoinedTable):
+        table = table.at_times_of(plan)
+    locks = _read_locks(table, plan, robot, units)
+    robot = lock_loaded_robot(robot, locks)
+    transmission = read_transmission(name, gear, gain, robot.n)
+    asked = check_units(name, units, robot, motor_side)
     if gain is not None and "tau" not in plan.channels:
         raise LogError(
             name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",
         )  # fmt: skip
-    if isinstance(table, JoinedTable):
-        table = table.at_times_of(plan)
+    if joined:
         unit, first, time_notes = "s", None, tuple[Message, ...]()
     else:
         unit, first, time_notes = find_time_unit(table, plan, in_time)
@@ -733,8 +749,94 @@ def read_log(
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)
     wiring = read_wiring(name, plan, robot, sign, zero, order)
-    source = FileSource(table, plan, scale, transmission, wiring, stamp, given)
+    source = FileSource(table, plan, scale, transmission, wiring, stamp, given, locks)
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
+
+
+STILL = {"revolute": 0.01, "prismatic": 0.001}
+"""How far (rad, m) a joint without torques may move in a log and still count as standing: encoders jitter."""
+
+
+def _unit_of_time(units: Mapping[str, UnitsLike] | None) -> str | None:
+    """The unit of time that was asked for."""
+    asked = units.get("t") if isinstance(units, Mapping) else None
+    first = asked if isinstance(asked, str) or not asked else asked[0]
+    return find_unit(first) if isinstance(first, str) else None
+
+
+def _read_locks(
+    table: Table, plan: ColumnPlan, robot: Robot, units: Mapping[str, UnitsLike] | None
+) -> dict[str, float]:
+    """Positions (rad, m) of the joints that a file does not have: 0, or where those without torques stand."""
+    places = {joint: place for joint, place in plan.held.items() if place is not None}
+    locks = dict.fromkeys(plan.held, 0.0)
+    if not places:
+        return locks
+    kinds = {link.joint: link.kind for link in robot.links}
+    asked = units.get("q") if isinstance(units, Mapping) else None
+    ranges = {joint: [np.inf, -np.inf] for joint in places}
+    fields = dict.fromkeys(place.field for place in (plan.t, *places.values()))
+    wanted = tuple(Wanted(name, name in plan.turned) for name in fields)
+    for batch in table.batches(wanted, CHUNK):
+        for joint, place in places.items():
+            values = np.asarray(_column_at(batch, place), dtype=np.float64)
+            values = values[np.abs(values) < LARGEST]
+            low, high = ranges[joint]
+            ranges[joint] = [min(low, values.min(initial=np.inf)), max(high, values.max(initial=-np.inf))]
+    for joint, (low, high) in ranges.items():
+        unit = asked if isinstance(asked, str) else split_unit(places[joint].field)[1]
+        angular = find_unit(unit) in ("rad", "deg") if unit else True
+        fits = unit is not None and angular == (kinds[joint] == "revolute")
+        factor = si_factor(table.name, "q", unit) if fits and unit is not None else 1.0
+        if not low <= high:
+            continue  # never a number: as good as not there
+        if factor * (high - low) > STILL[kinds[joint]]:
+            raise LogError(
+                table.name, "joint_moves_without_torque", "joint '{joint}' moves by {travel:.3g} {unit}, but has no "
+                "torques in it", "name their column with {columns}, or, if its motion does not matter, hold it with "
+                "{lock}", joint=joint, travel=factor * (high - low),
+                unit="rad" if kinds[joint] == "revolute" else "m",
+                columns=Option("columns", {f"tau.{joint}": ANYTHING}), lock=Option("lock", {joint: ANYTHING}),
+            )  # fmt: skip
+        locks[joint] = float(factor * 0.5 * (low + high))
+    return locks
+
+
+def robot_with_locks_of(robot: Robot, logs: Iterable[Log]) -> Robot:
+    """Return the robot with the joints locked that its logs do not have; logs must agree on what these are."""
+    kinds = {link.joint: link.kind for link in robot.links}
+    several = {log: log.locks or _joints_after_arrays(log, robot) for log in logs}
+    held: dict[str, float] = {}
+    seen: dict[str, str] = {}
+    for log, locks in several.items():
+        for joint, position in locks.items():
+            if joint not in robot.joint_names:
+                continue  # locked already
+            if joint in seen and joint in log.standing and abs(held[joint] - position) > STILL[kinds[joint]]:
+                raise LogError(
+                    log.name, "locked_joint_differs", "joint '{joint}', which has no torques, stands at "
+                    "{position:.6g}, and at {other:.6g} in {log}", "use logs with one position, or hold it with {lock}",
+                    joint=joint, position=position, other=held[joint], log=seen[joint],
+                    lock=Option("lock", {joint: ANYTHING}),
+                )  # fmt: skip
+            if joint in log.standing and joint not in seen:
+                held[joint], seen[joint] = position, log.name
+            held.setdefault(joint, position)
+    for log, locks in several.items():
+        if more := [joint for joint in held if joint not in locks]:
+            raise LogError(
+                log.name, "joints_missing_in_other_logs", "it has the joints {joints:20}, which other logs lack",
+                "hold them with {lock}, if they stood still", joints=more,
+                lock=Option("lock", {joint: held[joint] for joint in more}),
+            )  # fmt: skip
+    return hold_missing_joints(robot, held, seen)
+
+
+def _joints_after_arrays(log: Log, robot: Robot) -> dict[str, float]:
+    """Joints of a gripper after those of a log in memory, whose columns are counted; none where it has all."""
+    source = getattr(log.source, "whole", log.source)
+    width = source.samples.q.shape[1] if isinstance(source, ArraySource) else robot.n
+    return dict.fromkeys(robot.joint_names[width:], 0.0) if may_lack_last_joints(robot, width) else {}
 
 
 IN_MEMORY = "frame"

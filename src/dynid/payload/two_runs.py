@@ -25,7 +25,7 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, build_constraints, solve
 from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log, Progress
-from dynid.logs.read import list_logs
+from dynid.logs.read import list_logs, robot_with_locks_of
 from dynid.messages import Message, Option
 from dynid.payload.payload import Fit
 from dynid.robot.inertia import SYMBOLS, UNITS
@@ -133,8 +133,9 @@ class TwoRuns:
         )  # fmt: skip
 
     def notes(self) -> tuple[Message, ...]:
-        """Which torques were left out."""
-        names, notes = self.state.equation.channel_names, []
+        """Which joints were locked, being in no log, and which torques were left out."""
+        names = self.state.equation.channel_names
+        notes = [note for note in self.robot.notes if note.code == "joints_locked"]
         for log, (found, used) in enumerate(zip(self.state.findings, self.used, strict=True)):
             still = [name for name, some in zip(names, used, strict=True) if not some]
             if still:
@@ -203,6 +204,9 @@ def collect_two_runs(
             "payload_needs_geometry", "payloads need the geometry, of which '{robot}' declares {unknown} unknown",
             robot=robot.name, unknown=list(robot.unknown),
         )  # fmt: skip
+    _refuse_same_logs(loaded, unloaded)
+    without, carrying = _open_payload_logs(robot, unloaded, "without"), _open_payload_logs(robot, loaded, "with")
+    robot = robot_with_locks_of(robot, (*without, *carrying))
     carrier = find_carrier(robot, link)
     free = without_known_zeros_at(robot, carrier)
     options = options.resolve(free)
@@ -211,8 +215,6 @@ def collect_two_runs(
             "load_friction_with_payload", "friction block '{block}' grows with the torque of the payload",
             "leave it out here", block=REFUSED,
         )  # fmt: skip
-    _refuse_same_logs(loaded, unloaded)
-    without, carrying = _open_payload_logs(robot, unloaded, "without"), _open_payload_logs(robot, loaded, "with")
     state = collect_logs(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
         if repeat.of < len(without) <= repeat.log:

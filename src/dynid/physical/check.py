@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.errors import MeshRefusedError
 from dynid.identifiability.base_parameters import cached_base_parameters
 from dynid.identifiability.parameters import BaseParameters
 from dynid.messages import Message
@@ -18,6 +21,8 @@ from dynid.physical.prior import Prior, bodies_from_sizes, find_prior, is_massle
 from dynid.physical.problem import Problem, link_coordinate_columns
 from dynid.physical.search import find_bodies_with_estimate
 from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, pseudo_inertia, to_body
+from dynid.robot.io.meshes import LEVELS, MeshFolders
+from dynid.robot.io.xml import read_xml
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -72,9 +77,15 @@ class Check:
 
 
 @one_blas_thread
-def check_robot(source: str | os.PathLike[str]) -> Check:
-    """Check a URDF, an MJCF, a table or a bundled robot."""
-    robot = load_robot(source)
+def check_robot(
+    source: str | os.PathLike[str],
+    *,
+    xacro: bool | Mapping[str, str] = False,
+    package_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+) -> Check:
+    """Check a URDF, an MJCF, a table or a bundled robot; xacro and package_path as for `load_robot`."""
+    robot = load_robot(source, xacro=xacro, package_path=package_path)
+    robot = replace(robot, notes=(*robot.notes, *_describe_missing_meshes(Path(source), robot)))
     bodies = stated_bodies(str(source), robot)
     base = cached_base_parameters(robot, model="torque", rotor_inertia=True)
     faults: list[Fault] = []
@@ -95,6 +106,23 @@ def check_robot(source: str | os.PathLike[str]) -> Check:
         mended = find_nearest_bodies(robot, base, values)
         impossible = mended is None
     return Check(robot, tuple(body.name for body in bodies), unknown, tuple(faults), mended, impossible)
+
+
+def _describe_missing_meshes(path: Path, robot: Robot) -> list[Message]:
+    """A note on the meshes of a URDF that collision, geometry and the viewer will not find."""
+    if path.suffix.lower() not in (".urdf", ".xacro"):
+        return []
+    root = read_xml(path, "robot", "is this a URDF?", text=robot.description)
+    folders = MeshFolders.of(path, levels=LEVELS, package_path=robot.package_path)
+    refused: list[Message] = []
+    names = dict.fromkeys(mesh.get("filename", "") for mesh in root.iter("mesh"))
+    for name in names:
+        try:
+            folders.find(name)
+        except MeshRefusedError as error:
+            refused.append(error.message)
+    what, facts = "{count} of {total} meshes are not found, such as: {reason}", {"count": len(refused)}
+    return [Message("meshes_not_found", what, **facts, total=len(names), reason=refused[0])] if refused else []
 
 
 def body_can_exist(x: Array) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from dynid.robot.inertia import SYMBOLS, pseudo_inertia
 from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
 from dynid.robot.io.urdf import pose_from_origin
 from dynid.robot.io.xml import file_and_line_of
-from dynid.robot.load import load_robot
+from dynid.robot.load import load_with_locks_of
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -201,12 +202,16 @@ ROUND = 32
 """Points on the rim of a cylinder."""
 
 
-def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipsoid], tuple[Message, ...]]:
+def link_ellipsoids(
+    source: str | Path, robot: Robot, package_path: str | PathLike[str] | Sequence[str | PathLike[str]] = ()
+) -> tuple[dict[str, Ellipsoid], tuple[Message, ...]]:
     """Smallest ellipsoid around the shapes of every link that has some, and notes on shapes that were not read."""
     path = Path(source)
     if path.suffix.lower() != ".urdf":
         raise PhysicalError("unsupported_suffix", "{path}: shapes of links are read from a .urdf file", path=path)
-    refuse_other_robot(robot, load_robot(path), "the geometry")
+    drawn = load_with_locks_of(path, robot, package_path=package_path)
+    refuse_other_robot(robot, drawn, "the geometry")
+    folders = MeshFolders.of(path, levels=LEVELS, package_path=drawn.package_path)
     points: dict[int, list[Array]] = {}
     notes: list[Message] = []
     missing: set[int] = set()
@@ -214,7 +219,7 @@ def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipso
         shapes = element.findall("collision") or element.findall("visual")
         for shape in shapes if carrier >= 0 else ():
             name = element.get("name", "")
-            own = _points_of_shape(path, name, shape.find("geometry"))
+            own = _points_of_shape(path, name, shape.find("geometry"), folders)
             if isinstance(own, str):
                 notes.append(Message(
                     "link_shape_unusable", "link {link}: {reason}; its mass is not bounded by its shape", link=name,
@@ -267,7 +272,7 @@ def _extreme_point_indices(points: Array) -> Array:
     return np.unique((points @ directions.T).argmax(axis=0))
 
 
-def _points_of_shape(path: Path, name: str, geometry: Element | None) -> Array | str:
+def _points_of_shape(path: Path, name: str, geometry: Element | None, folders: MeshFolders) -> Array | str:
     """Points (N, 3) whose hull holds a shape, or why there are none."""
     for shape in geometry if geometry is not None else ():
         if shape.tag == "box":
@@ -283,7 +288,7 @@ def _points_of_shape(path: Path, name: str, geometry: Element | None) -> Array |
             return np.concatenate([rim + up, rim - up])
         if shape.tag == "mesh":
             try:
-                file = MeshFolders.of(path, levels=LEVELS).find(shape.get("filename", ""))
+                file = folders.find(shape.get("filename", ""))
             except MeshRefusedError as error:
                 return str(error)
             scale = np.array(read_attribute_numbers(path, name, shape, "scale", (1.0, 1.0, 1.0)))

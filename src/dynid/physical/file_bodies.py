@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from dynid.errors import RobotFileError
 from dynid.physical.prior import is_massless
 from dynid.robot.io.mjcf_expansion import pose_by_quaternion, stated_inertia
-from dynid.robot.io.urdf import link_inertia, pose_from_origin
+from dynid.robot.io.urdf import link_inertia, locked_joint_motion, pose_from_origin
 from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
@@ -93,7 +93,7 @@ def _collect_mjcf_bodies(
 
 def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
     """Bodies of a URDF or MJCF as written; those of other files as they were loaded."""
-    if source.lower().endswith(".urdf"):
+    if source.lower().endswith((".urdf", ".xacro")):
         return _urdf_bodies(Path(source), robot)
     if source.lower().endswith(".xml"):
         found = mjcf_bodies(Path(source), robot)
@@ -117,14 +117,14 @@ def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
 
 def urdf_links_with_carriers(path: Path, robot: Robot) -> list[tuple[Element, int, Transform]]:
     """Every <link> of a URDF with the index of the moving link that has it (-1: the base), and T_carrier_link."""
-    root = read_xml(path, "robot", "is this a URDF?")
+    root = read_xml(path, "robot", "is this a URDF?", text=robot.description if str(path) == robot.source else "")
     moving = {link.name: k for k, link in enumerate(robot.links)}
     above = {_name_of_joint_link(joint, "child"): joint for joint in root.findall("joint")}
     found = []
     for element in root.findall("link"):
         T, place = Transform.identity(), element.get("name", "")
         while place not in moving and place in above:
-            T = pose_from_origin(above[place]) @ T
+            T = pose_from_origin(above[place]) @ locked_joint_motion(above[place], robot.locks) @ T
             place = _name_of_joint_link(above[place], "parent")
         found.append((element, moving.get(place, -1), T))
     return found

@@ -12,6 +12,7 @@ from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
+from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.messages import Message, Option, messages_in
 from dynid.physical.attribution import Binding, find_active_bounds, find_data_shares
 from dynid.physical.cone import smallest_relative_eigenvalue
@@ -25,7 +26,7 @@ from dynid.physical.problem import (
     scale_prior_to_data,
 )
 from dynid.physical.search import MARGIN, search_bodies
-from dynid.robot.load import load_robot
+from dynid.robot.load import load_with_locks_of
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -46,6 +47,7 @@ def physical_parameters(
     centre_of_mass: Mapping[str, Sequence[Interval]] | None = None,
     within: Mapping[str, Ellipsoid] | None = None,
     geometry: str | Path | None = None,
+    package_path: str | Path | Sequence[str | Path] = (),
 ) -> PhysicalParameters:
     """Find standard parameters of all links that real bodies can have and that fit the data best.
 
@@ -54,7 +56,7 @@ def physical_parameters(
     file), else the robot's nominal values, else bodies of the links' sizes. The prior never worsens the fit.
     total_mass in kg; bounds: (low, high) by parameter; centre_of_mass: (low, high) of x, y, z in m by link; within: an
     ellipsoid by link that holds its mass; geometry: a URDF of the robot whose collision shapes, in the smallest
-    ellipsoids around them, hold the mass of their links.
+    ellipsoids around them, hold the mass of their links; package_path: where its meshes are, as for `load_robot`.
     """
     result = identification
     if result.equation.unknown is not None:
@@ -62,12 +64,17 @@ def physical_parameters(
             "bodies_need_geometry", "bodies need the geometry: model parameters of unknown lengths cannot be taken "
             "apart", "use {unknown}", unknown=Option("unknown", ()),
         )  # fmt: skip
+    if geometry is None and package_path not in ((), []):
+        raise PhysicalError(
+            "option_not_applicable", "{option} says where meshes are, and no {geometry} is given", "leave it out",
+            option=Option("package_path"), geometry=Option("geometry"),
+        )  # fmt: skip
     if not result.factors:
         raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
-    given = None if prior is None else prior if isinstance(prior, Robot) else load_robot(prior)
+    given = None if prior is None else prior if isinstance(prior, Robot) else load_with_locks_of(prior, result.robot)
     seen = identified_combinations(result)
     believed = scale_prior_to_data(result, seen, find_prior(result.robot, given))
-    shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot)
+    shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot, package_path)
     demands = BodyConstraints(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
     problem = build_problem(result, seen, believed, demands)
     found = search_bodies(problem)
@@ -143,8 +150,9 @@ def _probability_of_step(result: Identification, fitted: Array) -> float:
     step = fitted - result.values
     if not step.any():
         return 1.0
-    size = np.sqrt(np.maximum(np.diag(result.covariance), 1e-300))
-    C = result.covariance / np.outer(size, size)
+    covariance = covariance_within_logs(result.covariance, result.systematic, result.log_growth)
+    size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    C = covariance / np.outer(size, size)
     values, V = np.linalg.eigh(0.5 * (C + C.T))
     keep = values > 1e-10 * values[-1]
     along = (V.T @ (step / size))[keep]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.messages import Message
+from dynid.messages import Message, Option
 from dynid.robot.expression import Expression
 from dynid.robot.robot import Closure, Coupling, Link, Robot
 from dynid.robot.transform import Transform, freeze, rotation_about
@@ -49,8 +50,88 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
         sensor = replace(sensor, rotors=tuple(rotor for rotor in sensor.rotors if rotor.joint not in held))
     notes = (*robot.notes, *_describe_outside_limits(robot, lock))
     return replace(
-        robot, links=links, couplings=couplings, closures=closures, columns=columns, sensor=sensor, notes=notes
-    )
+        robot, links=links, couplings=couplings, closures=closures, columns=columns, sensor=sensor, notes=notes,
+        locks={**robot.locks, **{name: float(value) for name, value in lock.items()}},
+    )  # fmt: skip
+
+
+def lock_loaded_robot(robot: Robot, lock: Mapping[str, float]) -> Robot:
+    """Return a robot with further joints held, as if it had been loaded so: links of a URDF or MJCF are merged."""
+    from dynid.robot.io.pinocchio_tree import merge_fixed_links
+
+    locked = lock_joints(robot, lock)
+    return locked if not lock or any(link.mdh is not None for link in robot.links) else merge_fixed_links(locked)
+
+
+def may_lack_last_joints(robot: Robot, count: int) -> bool:
+    """Whether a recording with so many joints, counted and not named, can be one of a robot without its gripper.
+
+    The first joints must be an arm, one after the other from the base, and the rest something else: leaders of mimic
+    joints, or several branches. An arm with a joint more than the recording is another robot.
+    """
+    links, above = robot.active_links, _joints_above(robot)
+    if not robot.n <= 2 * count < 2 * robot.n or any(
+        above[k][-1:] != ([links[i - 1]] if i else []) for i, k in enumerate(links[:count])
+    ):
+        return False
+    rest = links[count:]
+    leaders = {name for coupling in robot.couplings for name, _ in coupling.factors}
+    is_chain = all(above[k][-1:] == [before] for before, k in pairwise(rest))
+    return not is_chain or any(robot.links[k].joint in leaders for k in rest)
+
+
+def may_lack_joints(robot: Robot, count: int) -> bool:
+    """Whether a recording may have so many joints of a robot: at least half of those that have a name."""
+    named = not all(name.isdigit() for name in robot.joint_names)
+    return may_lack_last_joints(robot, count) or (named and robot.n <= 2 * count < 2 * robot.n)
+
+
+def may_stand_anywhere(robot: Robot, joints: Collection[str]) -> bool:
+    """Whether torques of the other joints are the same model wherever some joints stand, so that 0 is as good.
+
+    That is so beyond the last of the others, whose bodies take it up, and before the first: for a slide, and for a turn
+    about the direction of gravity.
+    """
+    above = _joints_above(robot)
+    others = {k for k in robot.active_links if robot.links[k].joint not in joints}
+    for k in (k for k in robot.active_links if k not in others and any(k in above[x] for x in others)):
+        if robot.floating or robot.sensor is not None or others & set(above[k]):
+            return False
+        axis, at = robot.links[k].axis, k
+        while at >= 0:
+            axis, at = robot.links[at].placement.rotation @ axis, robot.links[at].parent
+        turned = np.linalg.norm(np.cross(axis, robot.gravity)) > 1e-6 * np.linalg.norm(robot.gravity)
+        if robot.links[k].kind == "revolute" and turned:
+            return False
+    return True
+
+
+def hold_missing_joints(robot: Robot, held: Mapping[str, float], recorded: Collection[str]) -> Robot:
+    """Return a robot with the joints locked that its logs do not have, with a note that says so.
+
+    held: their positions (rad or m); recorded: those of them whose position is known from a log.
+    """
+    if not held:
+        return robot
+    note = Message(
+        "joints_locked", "not in the log, or without torques there: {joints}", "set other positions with {lock}",
+        joints=[f"'{name}' locked at {held[name]:.6g}{' as recorded' * (name in recorded)}" for name in held],
+        positions=dict(held), lock=Option("lock"),
+    )  # fmt: skip
+    locked = lock_loaded_robot(robot, held)
+    return replace(locked, notes=(*locked.notes, note))
+
+
+def _joints_above(robot: Robot) -> dict[int, list[int]]:
+    """Of every active joint's link: the links of the active joints between the base and it, from the base on."""
+    found: dict[int, list[int]] = {}
+    for k in robot.active_links:
+        chain, at = list[int](), robot.links[k].parent
+        while at >= 0:
+            chain.insert(0, at)
+            at = robot.links[at].parent
+        found[k] = [x for x in chain if x in robot.active_links]
+    return found
 
 
 def _describe_outside_limits(robot: Robot, lock: Mapping[str, float]) -> list[Message]:

@@ -156,8 +156,10 @@ class Robot:
     joints that couplings or closures make dependent are passive. `columns`: torques of known shape and unknown
     size at a joint, such as a gas spring. `sensor`: the force plate under the base, if it is not in frame 0.
     `unknown`: symbols and entries (`d3`) of the table whose values are nominal only. `files`: what it was loaded
-    from, hashed; nothing for a robot made in memory. A rotor that the sensor declares with its inertia J gives its
-    joint the nominal Ia = ratio^2 J; `warnings` name values that disagreed.
+    from, hashed; nothing for a robot made in memory. `locks`: joints of the file that are held, with their positions
+    (rad or m): those of `load_robot`, and those that logs do not have. `package_path`: folders in which `package://` is
+    looked for; `description`: the URDF that a xacro file was expanded to. A rotor that the sensor declares with its
+    inertia J gives its joint the nominal Ia = ratio^2 J; `warnings` name values that disagreed.
     """
 
     name: str
@@ -173,6 +175,9 @@ class Robot:
     unknown: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
     warnings: tuple[Message, ...] = ()
+    locks: Mapping[str, Finite] = field(default_factory=dict)
+    package_path: tuple[str, ...] = ()
+    description: str = ""
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
@@ -386,7 +391,17 @@ def _check_links(robot: Robot) -> None:
         waiting = [c for c in waiting if c not in ready]
 
 
+def _without_empty_locks(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
+    """Files of robots that hold no joint stay as they were."""
+    return data if robot.locks else {key: value for key, value in data.items() if key != "locks"}
+
+
 StoredRobot = Annotated[
     Robot,
-    Form(drop=("warnings",), optional=("notes", "sensor", "unknown", "files"), check=_check_links),
+    Form(
+        write=_without_empty_locks,
+        drop=("warnings", "package_path", "description"),
+        optional=("notes", "sensor", "unknown", "files", "locks"),
+        check=_check_links,
+    ),
 ]

@@ -15,9 +15,10 @@ from dynid.dynamics.kernels.geometry import link_poses
 from dynid.errors import MeshRefusedError
 from dynid.messages import Message
 from dynid.robot.io.meshes import MeshFolders
+from dynid.robot.io.urdf import locked_joint_motion, pose_from_origin
 from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.robot import Link, Robot
-from dynid.robot.transform import Array
+from dynid.robot.transform import Array, Transform
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -131,8 +132,8 @@ class Shape:
 
 def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
     """Read the visuals of a URDF: the shapes that can be drawn, and a note for each that cannot."""
-    root = read_xml(urdf, "robot", "is this a URDF?")
-    folders = MeshFolders.of(urdf)
+    root = read_xml(urdf, "robot", "is this a URDF?", text=robot.description)
+    folders = MeshFolders.of(urdf, package_path=robot.package_path)
     carriers = _find_carrying_links(root, robot, lock)
     shapes: list[Shape] = []
     notes: list[Message] = []
@@ -143,7 +144,7 @@ def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[li
         for visual in link.findall("visual"):
             try:
                 vertices, faces = _read_geometry(visual.find("geometry"), folders)
-                T = T_carrier_link @ _read_origin(visual.find("origin"))
+                T = T_carrier_link @ _pose_matrix(pose_from_origin(visual))
                 colour = _read_colour(visual.find("material"), root)
             except MeshRefusedError as error:
                 notes.append(error.message)
@@ -170,40 +171,14 @@ def _find_carrying_links(root: Element, robot: Robot, lock: Mapping[str, float])
         first = way.pop()
         carrier, T = found.setdefault(first, (own.get(first, -1), np.eye(4)))
         for name in reversed(way):
-            T = T @ _read_origin(joints[name].find("origin")) @ _locked_joint_motion(joints[name], lock)
+            T = T @ _pose_matrix(pose_from_origin(joints[name]) @ locked_joint_motion(joints[name], lock))
             found[name] = carrier, T
     return found
 
 
-def _locked_joint_motion(joint: Element, lock: Mapping[str, float]) -> Array:
-    """Motion of a joint that is held at a position."""
-    T, q = np.eye(4), lock.get(joint.get("name", ""), 0.0)
-    if q == 0.0 or joint.get("type") == "fixed":
-        return T
-    axis = np.array(read_numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
-    axis = axis / np.linalg.norm(axis)
-    if joint.get("type") == "prismatic":
-        T[:3, 3] = q * axis
-    else:
-        from scipy.spatial.transform import Rotation
-
-        T[:3, :3] = Rotation.from_rotvec(q * axis).as_matrix()
-    return T
-
-
-def _read_origin(origin: Element | None) -> Array:
-    """Pose of an <origin>: roll, pitch, yaw about fixed axes."""
-    x, y, z = read_numbers(origin, "xyz", (0.0, 0.0, 0.0))
-    r, p, w = read_numbers(origin, "rpy", (0.0, 0.0, 0.0))
-    cr, sr, cp, sp, cw, sw = (f(angle) for angle in (r, p, w) for f in (math.cos, math.sin))
-    return np.array(
-        [
-            [cw * cp, cw * sp * sr - sw * cr, cw * sp * cr + sw * sr, x],
-            [sw * cp, sw * sp * sr + cw * cr, sw * sp * cr - cw * sr, y],
-            [-sp, cp * sr, cp * cr, z],
-            [0.0, 0.0, 0.0, 1.0],
-        ]
-    )
+def _pose_matrix(T: Transform) -> Array:
+    """Pose as a matrix (4, 4)."""
+    return np.block([[T.rotation, T.translation[:, None]], [np.eye(4)[3:]]])
 
 
 def _read_geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import dynid
 from dynid import load_robot
 from dynid.excitation.feasibility import CollisionChecker
 from dynid.physical.constraints import link_ellipsoids
@@ -57,14 +58,57 @@ def test_a_package_on_the_path_is_found_by_check_collision_and_viewer(
     assert len(checker.geometry.geometryObjects) == 1
 
 
+@pytest.mark.parametrize(
+    ("variable", "inside"),
+    [("AMENT_PREFIX_PATH", "share/parts"), ("COLCON_PREFIX_PATH", "share/parts"),
+     ("COLCON_PREFIX_PATH", "parts/share/parts"), (None, "parts"), (None, "share/parts"), (None, "")],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["package://parts/meshes/a.stl", "file://{place}/meshes/a.stl"])
+def test_packages_are_found_where_ros_or_the_user_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None, inside: str, name: str
+) -> None:
+    """Also files with the whole path of such a package, as xacro writes them; None: the option."""
+    pytest.importorskip("trimesh")
+    for other in ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "COLCON_PREFIX_PATH"):
+        monkeypatch.delenv(other, raising=False)
+    root = tmp_path / "parts"
+    stl(root / inside / "meshes" / "a.stl")
+    file = write(tmp_path / "a" / "b" / "c" / "d" / "e" / "f" / "urdf", name.format(place=root / inside))
+    refused = dynid.check_robot(file)
+    assert [note.code for note in refused.robot.notes] == ["meshes_not_found"]
+    if variable is not None:
+        monkeypatch.setenv(variable, f"/nowhere:{root}")
+    given = () if variable else str(root)
+    robot = load_robot(file, package_path=given)
+    assert not dynid.check_robot(file, package_path=given).robot.notes
+    assert set(link_ellipsoids(file, robot, given)[0]) == {"arm"}
+    assert len(read_shapes(file, robot, {})[0]) == 1
+    checker, warning = CollisionChecker.of(robot)
+    assert (warning, checker is None) == (None, False)
+
+
+def test_self_collision_opens_nothing_outside(tmp_path: Path) -> None:
+    stl(tmp_path / "secret.stl")
+    file = write(tmp_path / "a" / "b" / "c" / "d" / "e" / "f", f"file://{tmp_path}/secret.stl")
+    checker, warning = CollisionChecker.of(load_robot(file))
+    assert checker is None
+    assert warning is not None
+    assert warning.code == "self_collision_not_checked"
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(dynid.DynidError) as caught:
+        load_robot(write(tmp_path, "a.stl"), package_path=[tmp_path, tmp_path / "none"])
+    assert caught.value.code == "folder_not_found"
+
+
 @pytest.mark.parametrize(("above", "name"), [(0, "a.stl"), (1, "../a.stl"), (2, "a.stl"), (4, "package://x/a.stl")])
 def test_check_and_collision_look_in_the_folders_above(tmp_path: Path, above: int, name: str) -> None:
     file = write(tmp_path / "a" / "b" / "c" / "d" / "e", name)
     stl(file.parents[above] / "a.stl")
     robot = load_robot(file)
     assert set(link_ellipsoids(file, robot)[0]) == {"arm"}
-    if "package" not in name:
-        assert CollisionChecker.of(robot)[1] is None
+    assert CollisionChecker.of(robot)[1] is None
 
 
 @pytest.mark.parametrize(

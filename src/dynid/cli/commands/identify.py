@@ -51,6 +51,7 @@ def simulate(
     inputs = [trajectory, Path(robot), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=recordings.SUFFIXES, keep=inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
+    loaded = recordings.robot_of_motion(trajectory, loaded)
     motion = recordings.read_motion(trajectory, loaded)
     if rate is not None:
         motion = recordings.resample_motion(motion, rate)
@@ -179,6 +180,7 @@ def identify(
         "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
     }  # fmt: skip
     held_out, read = log_options.parse_validation(validate or [], reader), [reader.read_log(word) for word in logs]
+    loaded, whole = reader.robot_with_locks(), loaded
     if compare:
         comparison.run_comparison(loaded, read, held_out, options, screen, json=json, every=every)
         return
@@ -190,10 +192,11 @@ def identify(
         )  # fmt: skip
         if diagnose:
             result = result.with_diagnosis(diagnosed(result, on_progress=tell))
-    result = report_output.record_command(result, robot, lock or (), logs, out)
+    held = [f"{name}={x!r}" for name, x in loaded.locks.items() if name not in whole.locks]
+    result = report_output.record_command(result, robot, [*(lock or ()), *held], logs, out)
     outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
-    bodies.write_files(terminal.parse_locks(lock or []))
+    bodies.write_files()
     found: list[Message] = []
     with identification.show_progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []

@@ -16,6 +16,7 @@ from dynid.cli.options import (
     RowsOption,
     SignOption,
     ZeroOption,
+    load_robot_file,
 )
 from dynid.errors import DynidError
 
@@ -53,7 +54,6 @@ def excite(
     from dynid.cli import terminal
     from dynid.cli.output import motions
     from dynid.excitation.design import design_excitation
-    from dynid.robot.load import load_robot
 
     terminal.check_output_path("--out", out, suffixes=(".csv",))
     if not 0.0 < rate < float("inf"):
@@ -63,7 +63,7 @@ def excite(
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     if out is None:
         terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
-    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     limits = motions.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
@@ -112,7 +112,6 @@ def view(
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import motions
-    from dynid.robot.load import load_robot
     from dynid.viewer.server import check_viewer_installed, run_viewer
 
     check_viewer_installed()
@@ -124,13 +123,15 @@ def view(
             "--column": column, "--sign": sign, "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
-    locks = terminal.parse_locks(lock or [])
-    loaded = load_robot(robot, lock=locks)
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     reader = log_options.LogReader.of(
         loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order, header=header, rows=rows
     )
-    path = None if trajectory is None else motions.read_joint_path(trajectory, loaded, reader)
-    shapes, notes = motions.read_urdf_shapes(robot, loaded, locks)
+    path = None
+    if trajectory is not None:
+        loaded = motions.robot_of_path(trajectory, loaded, reader)
+        path = motions.read_joint_path(trajectory, loaded, reader)
+    shapes, notes = motions.read_urdf_shapes(robot, loaded)
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
     motions.show_shape_notes(notes, screen)
@@ -153,7 +154,10 @@ def markers(
     marker: Annotated[list[str] | None, typer.Option(help="NAME=LINK (or joint) that carries it, repeatable")] = None,
     start: Annotated[str, typer.Option(help="joint positions at the beginning: rad or m, one per joint")] = "",
     still: Annotated[float, typer.Option(help="seconds that the robot stands so; longer is better")] = 0.0,
-    unit: Annotated[str, typer.Option(help="of the markers' positions: m, cm or mm")] = "m",
+    unit: Annotated[str, typer.Option(help="of the markers' positions, or of cameras' matrices: m, cm or mm")] = "m",
+    cameras: Annotated[
+        Path | None, typer.Option(help="a .toml of cameras: FILE has image points CAMERA.NAME.u, CAMERA.NAME.v in px")
+    ] = None,
     refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
     lock: LockOption = None,
@@ -166,16 +170,18 @@ def markers(
     from dynid.cli import log_options, terminal
     from dynid.cli.output import recordings
     from dynid.logs.markers import angles_from_markers
-    from dynid.robot.load import load_robot
 
-    log_options.check_outputs(out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot)])
-    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
+    log_options.check_outputs(
+        out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot), *([cameras] if cameras else [])]
+    )
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
-    read = recordings.read_markers(file, marker or [], unit)
+    read = recordings.read_markers(file, marker or [], unit, cameras)
     at = recordings.still_frames(read.t, still)
     fit = angles_from_markers(
-        loaded, read.t, read.positions, read.links, start=posture, at=at, refine_camera=refine_camera
-    )
+        loaded, read.t, read.positions if read.triangulation is None else read.triangulation, read.links,
+        start=posture, at=at, refine_camera=refine_camera,
+    )  # fmt: skip
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: recordings.write_marker_log(place, fit, read.others))
     outputs.write_json_file(json, lambda: recordings.marker_json_data(fit, loaded, read))

@@ -221,8 +221,11 @@ def _are_result_files(loaded: list[str], unloaded: list[str]) -> bool:
 def _load_result_of_robot(word: str, robot: Robot) -> Identification:
     """Read an identification; DynidError if it is of another robot."""
     from dynid.estimation.identification import Identification
+    from dynid.robot.locking import lock_loaded_robot
 
     result = Identification.load(Path(word))
+    more = {name: x for name, x in result.robot.locks.items() if name in robot.joint_names}
+    robot = lock_loaded_robot(robot, more)
     if result.robot.parameter_names != robot.parameter_names:
         raise DynidError(
             "result_of_other_robot", "{word}: this result is of '{other}', not of '{robot}'", word=word,

@@ -12,10 +12,13 @@ from dynid.cli.options import (
     JsonOption,
     LockOption,
     OrderOption,
+    PackagePathOption,
     RowsOption,
     SignOption,
     ZeroOption,
     complete_robot_name,
+    load_robot_file,
+    reading_options,
 )
 from dynid.errors import DynidError
 from dynid.messages import Message
@@ -27,6 +30,7 @@ def physical(
     prior: Annotated[str | None, typer.Option(help="a robot file or name whose links are believed in")] = None,
     total_mass: Annotated[float | None, typer.Option(help="mass of all moving links together, kg")] = None,
     geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
+    package_path: PackagePathOption = None,
     bound: Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
     json: JsonOption = None,
@@ -48,7 +52,10 @@ def physical(
     bounds = inertial.parse_bounds(bound or [])
     identified = Identification.load(result)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
-    found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
+    found = physical_parameters(
+        identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry,
+        package_path=package_path or (),
+    )  # fmt: skip
     outputs.write_file(out, found.save)
     outputs.write_json_file(json, lambda: inertial.physical_json_data(found))
     inertial.show_physical_parameters(found, screen)
@@ -73,7 +80,7 @@ def check(
 
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    found = check_robot(robot)
+    found = check_robot(robot, **reading_options())
     screen, outputs = terminal.make_console(json), terminal.Outputs()
 
     def write_mended(place: Path) -> None:
@@ -157,14 +164,18 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
     """Read a result of dynid (identification, physical parameters, robot), a robot file, or a bundled robot."""
     from dynid.estimation.identification import Identification
     from dynid.exports.robot_json import FORMAT, read_robot_json
-    from dynid.robot.load import load_robot
     from dynid.storage.records import read_format_name
 
     path = Path(source)
     if path.suffix.lower() != ".json":
-        return load_robot(source, lock=lock)
+        return load_robot_file(source, lock=lock)
     if not path.is_file():
         raise DynidError("file_not_found", "there is no file '{source}'", source=source)
+    if reading_options():
+        raise DynidError(
+            "option_not_applicable", "--xacro and --package-path are about robot files; '{source}' is a result",
+            "leave them out", source=source,
+        )  # fmt: skip
     form = read_format_name(path)
     if form == FORMAT:
         return read_robot_json(path)
@@ -280,10 +291,9 @@ def demo(
     from dynid.cli import terminal
     from dynid.cli.output.identification import show_progress
     from dynid.demo.job import MainJob
-    from dynid.robot.load import load_robot
 
     terminal.check_output_path("--json", json)
-    job = MainJob(load_robot(robot), out, seed=seed)
+    job = MainJob(load_robot_file(robot), out, seed=seed)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     terminal.show_notes(job.robot, screen)
     with show_progress(screen, "demo") as tell:

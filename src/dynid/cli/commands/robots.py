@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, RobotArgument, complete_robot_name
+from dynid.cli.options import JsonOption, LockOption, RobotArgument, complete_robot_name, load_robot_file
 from dynid.errors import DynidError
 
 
@@ -44,12 +44,11 @@ def mdh(
     """
     from dynid.cli import terminal
     from dynid.robot.io.toml_writer import table_text
-    from dynid.robot.load import load_robot
     from dynid.storage.files import write_text
 
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    table = load_robot(robot, lock=terminal.parse_locks(lock or []), snap=snap).to_mdh()
+    table = load_robot_file(robot, lock=terminal.parse_locks(lock or []), snap=snap).to_mdh()
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: write_text(place, table_text(table)))
     outputs.write_json_file(json, lambda: terminal.robot_json_data(table))
@@ -86,10 +85,9 @@ def base(
     from dynid.cli import terminal
     from dynid.cli.output import identifiability
     from dynid.identifiability.base_parameters import base_parameters, compare_methods
-    from dynid.robot.load import load_robot
 
     terminal.check_output_path("--json", json, keep=[Path(robot), *([values] if values else [])])
-    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if method == "all":
         compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
@@ -139,11 +137,10 @@ def unknown(
     """
     from dynid.cli import terminal
     from dynid.cli.output import identifiability
-    from dynid.robot.load import load_robot
     from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
 
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)

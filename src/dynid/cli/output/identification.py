@@ -366,6 +366,7 @@ def identification_json_data(result: Identification) -> dict[str, object]:
     """A summary for machines; `Identification.save` keeps everything."""
     return {
         "robot": result.robot.name,
+        "locks": dict(result.robot.locks),
         "model": result.model,
         "window": result.equation.options.window,
         "estimator": result.estimator,
@@ -430,7 +431,7 @@ def identification_json_data(result: Identification) -> dict[str, object]:
                 for found in result.agreement.differences
             ],
         },
-        "notes": list(result.notes),
+        "notes": [*result.robot.notes, *result.notes],
         "warnings": list(result.warnings),
     }
 

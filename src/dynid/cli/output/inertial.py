@@ -233,12 +233,12 @@ class PhysicalOutputs:
             except DynidError as error:
                 outputs.failed.append(error.message)
 
-    def write_files(self, lock: dict[str, float]) -> None:
-        """Write what was found; lock: joints that were held."""
+    def write_files(self) -> None:
+        """Write what was found."""
         found = self.found
         if found is not None:
             self._outputs.write_file(self._physical, found.save)
-            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place, lock=lock))
+            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place))
 
     def show_bodies(self, screen: Console) -> None:
         """Print the bodies, and what was found when the URDF was read again."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.cli.log_options import LogReader
-from dynid.cli.output.recordings import read_motion
+from dynid.cli.output.recordings import read_motion, robot_of_motion
 from dynid.cli.terminal import escape_markup, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, find_limits
@@ -180,6 +180,14 @@ SHOWN = 5
 """Notes that are printed at most."""
 
 
+def robot_of_path(file: Path, robot: Robot, reader: LogReader) -> Robot:
+    """The robot without the joints that a motion or log does not have."""
+    if file.suffix.lower() in (".json", ".yaml", ".yml"):
+        return robot_of_motion(file, robot)
+    reader.read_log(str(file))
+    return reader.robot_with_locks()
+
+
 def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
     """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities."""
     if robot.floating:
@@ -197,12 +205,12 @@ def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
         raise LogError(log.name, error.message) from error
 
 
-def read_urdf_shapes(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
+def read_urdf_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Message]]:
     """Shapes of a URDF, and notes on those that are not drawn; other robots are drawn as skeletons."""
     file = Path(source)
-    if file.suffix.lower() != ".urdf" or not file.is_file():
+    if file.suffix.lower() not in (".urdf", ".xacro") or not file.is_file():
         return [], []
-    return read_shapes(file, robot, lock)
+    return read_shapes(file, robot, robot.locks)
 
 
 def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:

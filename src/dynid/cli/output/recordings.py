@@ -18,11 +18,13 @@ from dynid.cli.terminal import escape_markup
 from dynid.concurrency import NEEDS_SPAWN, has_polars_lost_its_threads
 from dynid.errors import DynidError, LogError, MotionError
 from dynid.excitation.quintics import Quintics
+from dynid.logs.cameras import Camera, Triangulation, read_cameras, triangulate
 from dynid.logs.column_names import reaction_channels
 from dynid.logs.log import Log
 from dynid.logs.markers import MarkerFit
-from dynid.logs.read import read_log
+from dynid.logs.read import read_log, robot_with_locks_of
 from dynid.messages import Message
+from dynid.robot.locking import hold_missing_joints, may_stand_anywhere
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -39,16 +41,31 @@ _KEYS = {"positions": "q", "velocities": "v", "accelerations": "a"}
 _YAML_FORM = Message("unknown_yaml", "this is not the YAML that dynid excite writes", "use its .csv or .json")
 
 
+def robot_of_motion(path: Path, robot: Robot) -> Robot:
+    """The robot without the joints that a motion does not have, which are held at 0."""
+    if path.suffix.lower() not in (".json", ".yaml", ".yml"):
+        return robot_with_locks_of(robot, [read_log(path, robot)])
+    data = _read_trajectory_file(path)
+    given = data.get("joint_names") if isinstance(data, Mapping) else None
+    missing = [joint for joint in robot.joint_names if joint not in given] if isinstance(given, list) else []
+    fits = 2 * len(missing) <= robot.n and may_stand_anywhere(robot, missing)
+    return hold_missing_joints(robot, dict.fromkeys(missing, 0.0), ()) if fits else robot
+
+
+def _read_trajectory_file(path: Path) -> Any:
+    """Data of a JointTrajectory in a .json or .yaml file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise LogError(str(path), "file_unreadable", "cannot be read: {reason}", reason=reason) from error
+    return _parse_trajectory_text(str(path), text, path.suffix.lower())
+
+
 def read_motion(path: Path, robot: Robot) -> Motion:
     """Read t, q, v, a: a JointTrajectory as .json or .yaml, else columns that are matched as those of a log."""
-    suffix = path.suffix.lower()
-    if suffix in (".json", ".yaml", ".yml"):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise LogError(str(path), "file_unreadable", "cannot be read: {reason}", reason=reason) from error
-        arrays = _arrays_of_trajectory(str(path), _parse_trajectory_text(str(path), text, suffix), robot)
+    if path.suffix.lower() in (".json", ".yaml", ".yml"):
+        arrays = _arrays_of_trajectory(str(path), _read_trajectory_file(path), robot)
     else:
         log = read_log(path, robot)
         missing = [what for key, what in (("v", "velocities"), ("a", "accelerations")) if key not in log.channels]
@@ -247,10 +264,15 @@ class MarkerFile:
     names: tuple[str, ...]
     links: tuple[str, ...]
     others: dict[str, Array]
+    triangulation: Triangulation | None = None
+    """Where the file has image points of cameras."""
 
 
-def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
-    """Read a CSV with a time and the columns NAME_x, NAME_y, NAME_z of every marker NAME=LINK; empty: hidden."""
+def read_markers(path: Path, markers: Sequence[str], unit: str, cameras: Path | None = None) -> MarkerFile:
+    """Read a CSV with a time and the columns NAME_x, NAME_y, NAME_z of every marker NAME=LINK; empty: hidden.
+
+    With a file of cameras, the columns are CAMERA.NAME.u and CAMERA.NAME.v, of two cameras or more for every marker.
+    """
     if unit not in LENGTHS:
         raise DynidError("unknown_unit", "--unit {unit}: lengths are in {lengths}", unit=unit, lengths=list(LENGTHS))
     carriers = _parse_marker_links(markers)
@@ -261,16 +283,22 @@ def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
             "missing_time", "{path}: there is no column t or time; it has {header}", path=path,
             header=', '.join(header)[:200],
         )  # fmt: skip
-    wanted = {f"{name}_{axis}": (k, j) for k, name in enumerate(carriers) for j, axis in enumerate("xyz")}
-    missing = [name for name in wanted if name not in header]
-    if missing:
-        raise DynidError(
-            "unknown_column", "{path}: there is no column '{missing}'; it has {header}", path=path, missing=missing[0],
-            header=', '.join(header)[:200],
-        )  # fmt: skip
-    positions = np.empty((len(table), len(carriers), 3))
-    for name, (k, j) in wanted.items():
-        positions[:, k, j] = table[:, header.index(name)] * LENGTHS[unit]
+    found: Triangulation | None = None
+    if cameras is None:
+        wanted = {f"{name}_{axis}": (k, j) for k, name in enumerate(carriers) for j, axis in enumerate("xyz")}
+        missing = [name for name in wanted if name not in header]
+        if missing:
+            raise DynidError(
+                "unknown_column", "{path}: there is no column '{missing}'; it has {header}", path=path,
+                missing=missing[0], header=', '.join(header)[:200],
+            )  # fmt: skip
+        positions = np.empty((len(table), len(carriers), 3))
+        for name, (k, j) in wanted.items():
+            positions[:, k, j] = table[:, header.index(name)] * LENGTHS[unit]
+    else:
+        wanted, found = _triangulate_columns(path, read_cameras(cameras), tuple(carriers), header, table)
+        found = found.scaled(LENGTHS[unit])
+        positions = found.points
     others = {name: table[:, k] for k, name in enumerate(header) if name not in wanted and name != time}
     t = table[:, header.index(time)]
     if not np.isfinite(t).all():
@@ -278,7 +306,36 @@ def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
             "missing_time_value", "{path}: line {t} has no time", path=path,
             t=int(np.flatnonzero(~np.isfinite(t))[0]) + 2,
         )  # fmt: skip
-    return MarkerFile(t, positions, tuple(carriers), tuple(carriers.values()), others)
+    return MarkerFile(t, positions, tuple(carriers), tuple(carriers.values()), others, found)
+
+
+def _triangulate_columns(
+    path: Path, cameras: Sequence[Camera], markers: Sequence[str], header: Sequence[str], table: Array
+) -> tuple[dict[str, tuple[int, int]], Triangulation]:
+    """Columns of image points, by camera and marker, and the markers that they show."""
+    seen = np.full((len(table), len(markers), len(cameras), 2), np.nan)
+    used: dict[str, tuple[int, int]] = {}
+    for k, marker in enumerate(markers):
+        count = 0
+        for c, camera in enumerate(cameras):
+            names = [f"{camera.name}.{marker}.{letter}" for letter in "uv"]
+            there = [name in header for name in names]
+            if any(there) and not all(there):
+                raise DynidError(
+                    "unknown_column", "{path}: there is no column '{missing}' beside the other coordinate", path=path,
+                    missing=names[there.index(False)],
+                )  # fmt: skip
+            for j, name in enumerate(names if all(there) else ()):
+                seen[:, k, c, j] = table[:, header.index(name)]
+                used[name] = k, j
+            count += all(there)
+        if count < 2:
+            raise DynidError(
+                "too_few_cameras", "{path}: marker '{marker}' has columns of {count} cameras, it needs two: {names}, "
+                "...; it has {header}", path=path, marker=marker, count=count,
+                names=[f"{camera.name}.{marker}.u" for camera in cameras[:2]], header=', '.join(header)[:200],
+            )  # fmt: skip
+    return used, triangulate(cameras, seen)
 
 
 def _parse_marker_links(markers: Sequence[str]) -> dict[str, str]:
@@ -347,6 +404,14 @@ def show_marker_fit(fit: MarkerFit, robot: Robot, file: MarkerFile, screen: Cons
         f"{len(fit.t)} frames, {len(file.names)} markers: they fit within {1e3 * fit.residual:.3g} mm (rms)",
         highlight=False,
     )
+    if file.triangulation is not None:
+        facts, lists = _camera_json_data(file.triangulation), []
+        for key, factor in (("error", 1.0), ("sigma", 1e3)):
+            lists.append(", ".join(f"{x:.2g}" for x in factor * np.asarray(facts[key], dtype=np.float64)))
+        screen.print(
+            f"image points miss by {lists[0]} px (rms per camera); markers are known to {lists[1]} mm in x, y, z",
+            highlight=False,
+        )
     joints = Table("joint", "least", "most", "deviation", box=None)
     for j, name in enumerate(robot.joint_names):
         seen = fit.q[np.isfinite(fit.q[:, j]), j]
@@ -371,12 +436,20 @@ def write_marker_log(path: Path, fit: MarkerFit, others: dict[str, Array]) -> No
     write_text(path, text.getvalue())
 
 
+def _camera_json_data(found: Triangulation) -> dict[str, object]:
+    """What the cameras show: errors in pixels, typical standard deviations in m, and what was dropped."""
+    spread = np.sqrt(np.einsum("nmii->nmi", found.covariance))
+    typical = np.nanmedian(spread, axis=(0, 1)) if np.isfinite(spread).any() else np.full(3, np.nan)
+    return {"error": found.error.tolist(), "sigma": typical.tolist(), "dropped": dict(found.dropped)}
+
+
 def marker_json_data(fit: MarkerFit, robot: Robot, file: MarkerFile) -> dict[str, object]:
     """The fit for machines, without its samples."""
     return {
         "robot": robot.name,
         "joints": robot.joint_names,
         "markers": file.names,
+        "cameras": None if file.triangulation is None else _camera_json_data(file.triangulation),
         "links": file.links,
         "frames": len(fit.t),
         "residual": fit.residual,

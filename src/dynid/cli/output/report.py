@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dynid.cli import terminal
+from dynid.cli.options import reading_words
 from dynid.cli.project import values_in_use
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
@@ -102,7 +103,7 @@ def record_command(
 ) -> Identification:
     """The result, which knows by which command it was made and which one comes next."""
     command = command_as_typed()
-    words = shlex.join([robot, *(word for name in lock for word in ("--lock", name))])
+    words = shlex.join([robot, *(word for name in lock for word in ("--lock", name)), *reading_words()])
     saved = "" if out is None else shlex.quote(str(out))
     call = Call(command, words, " --unloaded ".join(map(shlex.quote, logs)), saved)
     origin = replace(result.origin, command=command)

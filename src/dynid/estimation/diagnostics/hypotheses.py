@@ -434,6 +434,8 @@ class Search:
 
     def run(self, on_progress: Progress | None = None) -> tuple[Judged, list[Judged]]:
         """The best reading, and all that were judged; thorough: by several ways that begin with other changes."""
+        if on_progress is not None:
+            on_progress("trying alternatives", 0.0)
         start = self.judge(Reading.as_recorded(self.refit.n))
         clear = self._clear_changes(start) if np.isfinite(start.error) else []
         if self.thorough and np.isfinite(start.error):

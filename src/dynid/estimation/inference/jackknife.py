@@ -76,16 +76,23 @@ class Jackknife:
         return float(t.ppf(0.975, self.groups - 1))
 
 
-def torque_covariance(covariance: Array, systematic: Array, growth: Array | None) -> Array:
-    """The covariance for sums of parameters such as torques, where large variances of correlated parameters cancel.
-
-    Scaling them one by one would undo that: here all grow by one factor, the lower quartile of theirs. systematic
-    (sources, parameters): shares that do not grow.
-    """
+def covariance_within_logs(covariance: Array, systematic: Array, growth: Array | None) -> Array:
+    """The covariance without the variance between logs; systematic (sources, parameters): shares that do not grow."""
     if growth is None:
         return covariance
     fixed = systematic.T @ systematic
-    return np.asarray((covariance - fixed) / np.outer(growth, growth) * np.quantile(growth, 0.25) ** 2 + fixed)
+    return np.asarray((covariance - fixed) / np.outer(growth, growth) + fixed)
+
+
+def torque_covariance(covariance: Array, systematic: Array, growth: Array | None) -> Array:
+    """The covariance for sums of parameters such as torques, where large variances of correlated parameters cancel.
+
+    Scaling them one by one would undo that: here all grow by one factor, the lower quartile of theirs.
+    """
+    if growth is None:
+        return covariance
+    within, fixed = covariance_within_logs(covariance, systematic, growth), systematic.T @ systematic
+    return np.asarray((within - fixed) * np.quantile(growth, 0.25) ** 2 + fixed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from dynid.errors import MeshRefusedError, PhysicalError
+from dynid.messages import Option
 from dynid.robot.transform import Array
 
 LEVELS = 5
@@ -23,28 +24,43 @@ LARGEST_MESH = 256 * 1024 * 1024
 class MeshFolders:
     """Where meshes may be: below `home`, named from one of `folders` (the URDF's first), or in a package.
 
-    `home` is the last of `folders`, or the ROS package that holds it. `packages` are the folders of ROS_PACKAGE_PATH,
-    each a package or a folder of packages.
+    `home` is the last of `folders`, or the ROS package that holds it. `packages` are folders that are a package or hold
+    packages: those that the user names, then ROS_PACKAGE_PATH; `prefixes` hold them in `share`, as AMENT_PREFIX_PATH
+    and COLCON_PREFIX_PATH do, also in a prefix per package.
     """
 
     folders: tuple[Path, ...]
     home: Path
     packages: tuple[Path, ...]
+    prefixes: tuple[Path, ...] = ()
 
     @staticmethod
-    def of(urdf: Path, environment: Mapping[str, str] | None = None, levels: int = 1) -> MeshFolders:
+    def of(
+        urdf: Path,
+        environment: Mapping[str, str] | None = None,
+        levels: int = 1,
+        *,
+        package_path: Sequence[str | os.PathLike[str]] = (),
+    ) -> MeshFolders:
         """The folders for a URDF: its own, and as many above it as there are further levels."""
         environment = os.environ if environment is None else environment
         above = tuple(urdf.resolve().parents)
         last = above[:levels][-1]
         home = next((x for x in (last, *last.parents) if (x / "package.xml").is_file()), last)
-        words = environment.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
-        return MeshFolders(above[:levels], home, tuple(Path(word) for word in words if word and Path(word).is_dir()))
 
-    @property
-    def search_path(self) -> list[str]:
-        """Folders of packages, for pinocchio, which looks for the files itself."""
-        return [str(x) for x in (*self.folders, *(x for base in self.packages for x in (base, base.parent)))]
+        def listed(*names: str) -> tuple[Path, ...]:
+            """Existing folders of some variables."""
+            words = [word for name in names for word in environment.get(name, "").split(os.pathsep)]
+            return tuple(Path(word) for word in dict.fromkeys(words) if word and Path(word).is_dir())
+
+        named = tuple(Path(folder) for folder in package_path)
+        prefixes = listed("AMENT_PREFIX_PATH", "COLCON_PREFIX_PATH")
+        return MeshFolders(above[:levels], home, (*named, *listed("ROS_PACKAGE_PATH")), (*prefixes, *named))
+
+    def package_folders(self, package: str) -> list[Path]:
+        """Folders that a package of this name may be, of those that the user or ROS names."""
+        near = [x for base in self.packages for x in (base, base / package) if x.name == package]
+        return near + [x / package for base in self.prefixes for x in (base / "share", base / package / "share")]
 
     def find(self, name: str) -> Path:
         """Return the file that a mesh's filename means, or say why there is none."""
@@ -64,11 +80,14 @@ class MeshFolders:
                 "use package:// or a path beside the URDF", mesh=name, scheme=scheme,
             )  # fmt: skip
         path = unquote(urlsplit(name).path) if scheme else name
-        inside = [x for x in ((folder / path).resolve() for folder in self.folders) if x.is_relative_to(self.home)]
+        places = (self.home, *(x.resolve() for x in (*self.packages, *self.prefixes)))
+        found_at = ((folder / path).resolve() for folder in self.folders)
+        inside = [x for x in found_at if any(x.is_relative_to(place) for place in places)]
         if not inside:
             raise MeshRefusedError(
                 "mesh_outside_folder", "mesh {mesh}: outside of {folder}, so it is not opened",
-                "put it below that folder, or use package://", mesh=name, folder=self.home,
+                "put it below that folder, or name a folder that holds it with {option}", mesh=name, folder=self.home,
+                option=Option("package_path"),
             )  # fmt: skip
         for found in inside:
             if found.is_file():
@@ -76,7 +95,7 @@ class MeshFolders:
         raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name)
 
     def _find_in_package(self, rest: str) -> Path:
-        """Look below home, then on ROS_PACKAGE_PATH (links made by colcon are followed, as the user set that path).
+        """Look below home, then where the user and ROS say (links made by colcon are followed, as the user set that).
 
         Where several folders are searched, a package may have another name in the end: its folder was renamed.
         """
@@ -87,7 +106,7 @@ class MeshFolders:
                 "mesh_outside_folder", "mesh {mesh}: the path leaves its package, so it is not opened", mesh=name
             )
         own = [self.home] if self.home.name == package else []
-        named = [x for base in self.packages for x in (base, base / package) if x.name == package]
+        named = self.package_folders(package)
         renamed = self.folders if len(self.folders) > 1 else ()
         for place in (*own, *(x / package for x in (*self.folders, self.home)), *named, *renamed):
             found = place / inner if place in named else (place / inner).resolve()
@@ -95,7 +114,8 @@ class MeshFolders:
                 return found
         raise MeshRefusedError(
             "file_not_found", "mesh {mesh}: not found beside the URDF",
-            "let ROS_PACKAGE_PATH name the folder that holds '{package}'", mesh=name, package=package,
+            "name the folder that holds '{package}' with {option}, or in ROS_PACKAGE_PATH", mesh=name, package=package,
+            option=Option("package_path"),
         )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from dynid.robot.io.xml import file_and_line_of, read_numbers, read_xml
 from dynid.robot.locking import lock_joints
 from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Robot
-from dynid.robot.transform import Array, Transform, freeze, rotation_from_rpy, snap_angle
+from dynid.robot.transform import Array, Transform, freeze, rotation_about, rotation_from_rpy, snap_angle
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -54,14 +54,16 @@ UNLIMITED = 1e9
 """A travel, speed or effort from which on it is no limit; the format insists on a number."""
 
 
-def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool, text: str = "") -> Robot:
     """Read a URDF: fixed joints merged, mimic joints as couplings, rounded rpy angles snapped with a note.
+
+    text: the URDF that a xacro file was expanded to.
 
     All numbers are read here; pinocchio gets them as they were read, and what it makes of them is compared.
     """
     import pinocchio as pin
 
-    root = read_xml(path, "robot", "is this a URDF? (MJCF files end in .xml)")
+    root = read_xml(path, "robot", "is this a URDF? (MJCF files end in .xml)", text=text)
     _check_urdf(path, root)
     notes = [
         Message(
@@ -92,6 +94,7 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
         couplings=couplings,
         source=str(path),
         notes=tuple(notes),
+        description=text,
     )
     return merge_fixed_links(lock_joints(robot, lock))
 
@@ -101,6 +104,18 @@ def pose_from_origin(owner: Element, *, snap: bool = False) -> Transform:
     origin = owner.find("origin")
     roll, pitch, yaw = (snap_angle(x) if snap else x for x in read_numbers(origin, "rpy", (0.0,) * 3))
     return Transform(rotation_from_rpy(roll, pitch, yaw), np.array(read_numbers(origin, "xyz", (0.0,) * 3)))
+
+
+def locked_joint_motion(joint: Element, lock: Mapping[str, float]) -> Transform:
+    """Motion of a <joint> that is locked at a position."""
+    position = lock.get(joint.get("name", ""), 0.0)
+    if position == 0.0:
+        return Transform.identity()
+    axis = np.array(read_numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
+    axis = axis / np.linalg.norm(axis)
+    if joint.get("type") == "prismatic":
+        return Transform(np.eye(3), position * axis)
+    return Transform(rotation_about(axis, position), np.zeros(3))
 
 
 def link_inertia(link: Element, *, snap: bool = False) -> Array:
