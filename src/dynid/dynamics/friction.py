@@ -138,8 +138,8 @@ def stop_width(name: str) -> float:
 def width_at_rest(noise: float) -> float:
     """Width (rad) of the stop that stands for dry friction at rest, by the noise (rad) of recorded positions.
 
-    Three standard deviations of noise are a tenth of it, between 5e-5 and 3e-4 rad, over which gears bend; 0 where noise
-    is more than half of that, and rest not to be told from motion.
+    Three standard deviations of noise are a tenth of it, between 5e-5 and 3e-4 rad, over which gears bend; 0 where
+    noise is more than half of that, and rest cannot be told from motion.
     """
     return float(np.clip(30.0 * noise, 5e-5, 3e-4)) if noise < 1.5e-4 else 0.0
 
