@@ -142,7 +142,7 @@ def filtered(log: Log) -> tuple[Motion, Array]:
     """Positions and velocities through the package's filter, and the torques of the same instants as they are."""
     assert log.tau is not None
     filter_ = Lowpass(VELOCITY_CUTOFF, RATE, 1e-8)
-    inside = slice(filter_.half, len(log.t) - filter_.half)
+    inside = slice(filter_.half_length, len(log.t) - filter_.half_length)
     q, v = filter_.smooth(log.q), filter_.differentiate(log.q)
     return Motion(log.t[inside], q, v, np.zeros_like(q)), log.tau[inside]
 

@@ -1,7 +1,8 @@
 """Every `dynid` command of README and docs is typed, in a folder with files of the names they use.
 
-Those of tutorial, own robot, recording and filter run in test_docs_commands, the demo in test_cli, public recordings in
-test_recordings; `excite` gets one start and `view` an end, so that they do not take long.
+Those of tutorial, own robot, recording, filter and project run in test_docs_commands, the demo in test_cli, public
+recordings in test_recordings and test_read_recordings; `excite` gets one start and `view` an end, so that they do not
+take long.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +22,13 @@ from dynid import Log, PhysicalParameters, Robot, export, identify, load_robot, 
 from dynid.cli.output.recordings import write_log
 from dynid.dynamics.kernels.geometry import link_poses
 from fourier import fourier_motion
+from log_writers import joint_state, type_store, write_bag
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = {"tutorial.md", "own_robot.md", "recording.md", "filter.md"}
-RECORDINGS = ("panda log.csv.gz", "lwr4 log_1", "ur10 ur10_", "kr300 log_A")
+ELSEWHERE = {"tutorial.md", "own_robot.md", "recording.md", "filter.md", "project.md"}
+RECORDINGS = (
+    "panda log.csv.gz", "lwr4 log_1", "ur10 ur10_", "kr300 log_A", "lwr4 measurements_", "panda panda_", "kr300 A.mat",
+)  # fmt: skip
 
 
 def commands() -> list[str]:
@@ -54,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(place / "my_robot.urdf", place / "robot.urdf")
     shutil.copy(place / "my_robot.urdf", place / "robot.urdf.xacro")
     (place / "plate.toml").write_text('position = [0.1, 0.0, -0.2]\nsense = "robot_on_plate"\n')
-    for name in ("my_robot.urdf", "puma560", "panda", "gautier3", "puma562"):
+    for name in ("my_robot.urdf", "puma560", "panda", "gautier3", "puma562", "iiwa", "ur10"):
         robot = load_robot(place / name) if name.endswith("urdf") else load_robot(name)
         if np.isnan(robot.parameters).any():
             robot = with_bodies(name, 1)
@@ -85,6 +90,48 @@ def _logs_of(robot: Robot, name: str, place: Path) -> None:
         (place / "log.csv").write_text("\n".join(lines) + "\n")
     if name == "puma562":
         _markers(robot, place / "seen.csv")
+    if name in ("iiwa", "ur10"):
+        _without_header(log, place)
+    if name == "my_robot.urdf":
+        _in_parts(log, robot, place)
+        for run, file in (("run1.csv", "without.csv"), ("run2.csv", "other.csv")):
+            shutil.copy(place / file, place / run)
+
+
+def _without_header(log: Log, place: Path) -> None:
+    """Tables of numbers alone: three columns that are not used; degrees with velocities, and without."""
+    assert log.v is not None
+    assert log.tau is not None
+    np.savetxt(place / "run.txt", np.column_stack([log.t, log.q, log.q[:, :3], log.tau]))
+    degrees, v = np.degrees(log.q), np.degrees(log.v)
+    np.savetxt(place / "run.csv", np.column_stack([log.t, degrees, v, log.tau]), delimiter=",")
+    np.savetxt(place / "table.csv", np.column_stack([log.t, degrees, log.tau]), delimiter=",")
+
+
+def _in_parts(log: Log, robot: Robot, place: Path) -> None:
+    """Positions and torques in files of their own, and in topics of a bag; a message of one's own, too."""
+    assert log.tau is not None
+    names = [f"{x}{j + 1}" for x in ("q", "tau") for j in range(robot.n)]
+    for file, values, own in (("state", log.q, names[: robot.n]), ("drives", log.tau, names[robot.n :])):
+        table = np.column_stack([log.t, values])
+        np.savetxt(place / f"{file}.csv", table, delimiter=",", header=",".join(["t", *own]), comments="")
+    if find_spec("rosbags") is None:
+        return
+    joint = "my_msgs__Joint", "float64[] position\nfloat64[] torque\n"
+    state = "my_msgs__State", "builtin_interfaces/Time stamp\nmy_msgs/Joint joint\n"
+    store = type_store(**dict((joint, state)))
+    make = lambda kind, *values: store.types[kind.replace("__", "/msg/")](*values)  # noqa: E731
+    messages = []
+    for t, q, tau in zip(log.t, log.q, log.tau, strict=True):
+        stamp = round(t * 1e9)
+        own = make("my_msgs__Joint", q, tau)
+        time = make("builtin_interfaces__Time", *divmod(stamp, 1_000_000_000))
+        drives = make("std_msgs__Float64MultiArray", make("std_msgs__MultiArrayLayout", [], 0), tau)
+        messages += [
+            ("/state", stamp, make("my_msgs__State", time, own)),
+            ("/joint_states", stamp, joint_state(stamp, robot.joint_names, q)), ("/drives", stamp, drives),
+        ]  # fmt: skip
+    write_bag(place / "bag", messages, store=store)
 
 
 def _loaded(robot: Robot) -> Robot:
@@ -131,6 +178,8 @@ def test_it_can_be_typed(
     for file in (*folder.iterdir(), *(folder / f"of_{robot}").iterdir()):
         if file.is_file():
             shutil.copy(file, tmp_path / file.name)
+        elif file.name == "bag":
+            shutil.copytree(file, tmp_path / "bag")
     if "new.urdf" in words:
         export(PhysicalParameters.load(tmp_path / "physical.json"), tmp_path / "robot.urdf")
     if "left_hand" in words:
@@ -140,6 +189,8 @@ def test_it_can_be_typed(
     if words[0] == "view":
         pytest.importorskip("viser")
         words += ["--no-browser", "--seconds", "1", "--port", "0"]
+    if "--topic" in words:
+        pytest.importorskip("rosbags")
     if "--xacro" in words:
         pytest.importorskip("xacro")
         (tmp_path / "packages").mkdir()

@@ -68,7 +68,7 @@ def test_simulate_with_bad_options(
         ("m.json", '{"joint_names": ["1", "2", "3"], "points": 3}', "no JointTrajectory"),
         ("m.yaml", "a: 1\n", "not the YAML"),
         ("m.yaml", "    velocities: [1]\n", "not the YAML"),
-        ("m.xlsx", "x", "no known format"),
+        ("m.xlsx", "x", "Excel workbook"),
     ],
 )
 def test_bad_motions(dynid: CommandLine, tmp_path: Path, name: str, content: str, answer: str) -> None:

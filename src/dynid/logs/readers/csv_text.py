@@ -392,7 +392,12 @@ def find_delimiter(line: str) -> str:
 
 def split_line(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line without their quotes."""
-    cells = line.split() if delimiter == " " else next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    try:
+        cells = (
+            line.split() if delimiter == " " else next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+        )
+    except csv.Error:  # a stray carriage return, or a cell without an end
+        cells = line.split(delimiter)
     return [cell.strip().strip('"').strip() for cell in cells]
 
 
