@@ -12,6 +12,7 @@ import shlex
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,7 +121,10 @@ def _in_parts(log: Log, robot: Robot, place: Path) -> None:
     joint = "my_msgs__Joint", "float64[] position\nfloat64[] torque\n"
     state = "my_msgs__State", "builtin_interfaces/Time stamp\nmy_msgs/Joint joint\n"
     store = type_store(**dict((joint, state)))
-    make = lambda kind, *values: store.types[kind.replace("__", "/msg/")](*values)  # noqa: E731
+
+    def make(kind: str, *values: Any) -> Any:
+        return store.types[kind.replace("__", "/msg/")](*values)
+
     messages = []
     for t, q, tau in zip(log.t, log.q, log.tau, strict=True):
         stamp = round(t * 1e9)

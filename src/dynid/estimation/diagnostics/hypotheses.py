@@ -323,6 +323,11 @@ class Alternatives:
                     gain=with_entry(r.gain, j, r.gain[j] / ratio**power),
                 )  # fmt: skip
                 r = self._with_gear_ratio(plain, [j], self._best_gear_ratio(plain, [j], ratio, power), power)
+        for _ in range(2):
+            gains = ReadingTask(self.refit, r).best_torque_factors().tolist()
+            for j, gain in zip(self.joints, gains, strict=True):
+                if abs(r.gain[j]) != 1.0 and abs(r.q_factor[j]) == 1.0 and 0.5 < gain < 2.0:
+                    r = replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain))
         for j, zero in enumerate(r.zero):
             if zero % (0.5 * np.pi) != 0.0:
                 r = self._with_best_zero(replace(r, zero=with_entry(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
@@ -489,6 +494,7 @@ class Search:
         clear = [x for x in finalists if self._is_clearly_better(x, now)]
         if self.thorough:
             clear += self._clear_springs(now)
+        clear = [x for x in clear if x.reading.derived and not now.reading.derived] or clear  # positions say so, too
         return sorted(clear, key=lambda x: x.error)
 
     def _clear_springs(self, now: EvaluatedReading) -> list[EvaluatedReading]:

@@ -404,6 +404,7 @@ class Refit:
                 )
             if reading.q_factor[j] < 0.0:
                 rows[c, :, :count] *= np.where(samples.odd, -1.0, 1.0)
+            rows[c, :, 0] = motion.v[:, j]  # viscous friction, by velocities as they are read
             for k, (joints, values) in enumerate(more, start=count):
                 if j in joints:
                     rows[c, :, k], positive[c, k] = values[:, j], True
@@ -417,7 +418,7 @@ class Refit:
         if factor == 1.0:
             return np.asarray(self.samples.friction[channel])
         if (channel, factor) not in self._friction:
-            if len(self._friction) > MOST_KEPT:
+            if len(self._friction) > MOST_KEPT // len(self.samples):
                 self._friction.clear()
             self._friction[channel, factor] = self.samples.scaled_friction(channel, factor)
         return self._friction[channel, factor]
