@@ -38,6 +38,7 @@ LEAST_GAIN = 1.3
 TRIED_DELAY = 1.5e-3
 """Smaller changes are not tried: real robots and their models differ by as much."""
 
+NEAR_DELAY = 0.008
 DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 """Gear ratios that are tried, each a tenth from the next."""
@@ -284,13 +285,18 @@ class Alternatives:
     def delay_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with torques recorded later or earlier: by what the residuals say, or by the best time."""
         if not self.thorough:
-            if abs(self.delay) > TRIED_DELAY and r.delay == 0.0:
-                yield replace(r, delay=self.delay)
-            return
-        found = self._best_delay(r, min((0.0, *DELAYS), key=lambda x: self._delayed_error(r, x)))
+            found = self._quick_delay(r) if r.delay == 0.0 and abs(self.delay) > TRIED_DELAY else r.delay
+        else:
+            found = self._best_delay(r, min((0.0, *DELAYS), key=lambda x: self._delayed_error(r, x)))
         for delay in (found, self.delay):
-            if abs(delay - r.delay) > TRIED_DELAY:
+            if abs(delay - r.delay) > TRIED_DELAY and (self.thorough or r.delay == 0.0):
                 yield replace(r, delay=delay)
+
+    def _quick_delay(self, r: Reading) -> float:
+        """The delay at which a parabola through three errors is least, within what was tried."""
+        low, now, high = (self._delayed_error(r, delay) for delay in (-NEAR_DELAY, 0.0, NEAR_DELAY))
+        bend = low + high - 2.0 * now
+        return float(np.clip(0.5 * NEAR_DELAY * (low - high) / bend, DELAYS[0], DELAYS[-1])) if bend > 0.0 else 0.0
 
     def _delayed_error(self, r: Reading, delay: float) -> float:
         """Error with a delay, where friction has a timing of its own: its memory looks like a delay, too."""
