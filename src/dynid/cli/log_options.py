@@ -34,7 +34,7 @@ def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
     return with_sensor_from_file(robot, sensor)
 
 
-def load_configured_robot(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:
+def load_robot_from_options(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:
     """Load a robot with the options that change it."""
     vector = None
     if gravity is not None:

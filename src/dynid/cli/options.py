@@ -117,8 +117,8 @@ def robot_file_options() -> dict[str, Any]:
     return dict(_READING.get())
 
 
-def robot_file_option_words() -> list[str]:
-    """Options of the command line that load the robot, as words of a command."""
+def urdf_options_as_arguments() -> list[str]:
+    """--xacro, --xacro-arg and --package-path of the command that runs, as arguments of a command line."""
     given = _READING.get()
     xacro = given.get("xacro", {})
     words = ["--xacro"] * bool(xacro)

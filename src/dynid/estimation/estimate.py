@@ -63,7 +63,7 @@ from dynid.estimation.inference.between_logs import (
     describe_agreement,
     describe_differences,
     describe_motions,
-    group_by_motion,
+    group_logs_by_motion,
 )
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
@@ -654,7 +654,7 @@ def _solve_state(
     shift = attenuation_by_motion_noise(unknowns, solution, floor, _is_minor_friction(state, unknowns), levels)
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
-    deviations, agreement, groups = None, None, group_by_motion(state)
+    deviations, agreement, groups = None, None, group_logs_by_motion(state)
     one_motion = describe_motions(groups)
     notes = notes if one_motion is None else (*notes, one_motion)
     if options.intervals == "jackknife":

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import tostring
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.excitation.quintics import Quintics, Slopes, hermite_values, slopes_by_nodes, states_at_instants
+from dynid.excitation.quintics import Quintics, Slopes, gradient_by_nodes, hermite_values, states_at_instants
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.messages import Message, Option
 from dynid.robot.io.meshes import LEVELS, MeshFolders
@@ -66,7 +66,7 @@ class Effort:
         q, v, a = (x.transpose(0, 2, 1).reshape(-1, n) for x in states)
         mean, by = replace(self, limit=self.limit * share).torque_penalty(Motion(np.arange(float(S * M)), q, v, a))
         slopes = [S * M * g.reshape(S, M, n).transpose(0, 2, 1) for g in by]
-        return slopes_by_nodes(path, _BASIS, S * M * mean, states, slopes)
+        return gradient_by_nodes(path, _BASIS, S * M * mean, states, slopes)
 
     def torque_shares(self, motion: Motion) -> Array:
         """Torque over limit at each sample, (N, n), with its sign."""

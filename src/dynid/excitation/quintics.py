@@ -167,7 +167,7 @@ def excess_over_bounds(
         over = np.maximum(np.abs(y) - 1.0, 0.0)
         value += float(np.vdot(over, over))
         slopes.append(2.0 * over * np.sign(y) / limit[:, None])
-    return slopes_by_nodes(path, basis, value, states, slopes)
+    return gradient_by_nodes(path, basis, value, states, slopes)
 
 
 def states_at_instants(path: Quintics, basis: tuple[Array, Array, Array]) -> list[Array]:
@@ -176,10 +176,10 @@ def states_at_instants(path: Quintics, basis: tuple[Array, Array, Array]) -> lis
     return [ends @ B / u**order for order, B in enumerate(basis)]
 
 
-def slopes_by_nodes(
+def gradient_by_nodes(
     path: Quintics, basis: tuple[Array, Array, Array], value: float, states: list[Array], slopes: list[Array]
 ) -> Slopes:
-    """Slopes by times and nodes from slopes by the states at the instants of a basis, (S, n, M) each."""
+    """Gradient by durations and nodes from the gradient by sampled states, (S, n, M) each, by the chain rule."""
     u = path.u[:, None]
     by_ends = np.zeros((len(u), path.q.shape[1], len(HERMITE)))
     by_u = np.zeros_like(path.u)

@@ -12,7 +12,7 @@ from dynid.exports.subject import ExportSubject, check_bodies, composite_inertia
 from dynid.exports.verify import TreeState, random_states
 from dynid.messages import Message
 from dynid.robot.inertia import to_body
-from dynid.robot.io.xml import numbers_text, unique_names, xml_attribute
+from dynid.robot.io.xml import format_numbers, unique_names, xml_attribute
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Closure, Link, Robot
 from dynid.robot.transform import Array, Transform, quaternion_from_rotation, rotation_about
@@ -102,7 +102,7 @@ def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
     lines = [
         f'<mujoco model="{xml_attribute(unique_names([robot.name])[0])}">',
         '  <compiler angle="radian" autolimits="true" balanceinertia="false" boundmass="0" boundinertia="0"/>',
-        f'  <option gravity="{numbers_text(robot.gravity)}"/>',
+        f'  <option gravity="{format_numbers(robot.gravity)}"/>',
         "  <worldbody>",
     ]
     children: dict[int, list[int]] = {}
@@ -130,26 +130,26 @@ def _body_lines(robot: Robot, k: int, name: str, joint: str, bodies: Mapping[int
     """Lines of a link's <body>, those of its joint and inertia included."""
     link = robot.links[k]
     T = link.placement
-    place = f'pos="{numbers_text(T.translation)}" quat="{numbers_text(quaternion_from_rotation(T.rotation))}"'
+    place = f'pos="{format_numbers(T.translation)}" quat="{format_numbers(quaternion_from_rotation(T.rotation))}"'
     lines = [f'<body name="{xml_attribute(name)}" {place}>']
     if link.moves:
         lines.append("  " + _joint_line(link, joint, active=k in robot.active_links))
     if k in bodies:
         body = to_body(bodies[k])
         J = body.inertia
-        full = numbers_text((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
-        lines.append(f'  <inertial pos="{numbers_text(body.com)}" mass="{body.mass!r}" fullinertia="{full}"/>')
+        full = format_numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
+        lines.append(f'  <inertial pos="{format_numbers(body.com)}" mass="{body.mass!r}" fullinertia="{full}"/>')
     return lines
 
 
 def _joint_line(link: Link, name: str, *, active: bool) -> str:
     """Line of a link's <joint>."""
     kind = "hinge" if link.kind == "revolute" else "slide"
-    words = [f'name="{xml_attribute(name)}" type="{kind}" axis="{numbers_text(link.axis)}"']
+    words = [f'name="{xml_attribute(name)}" type="{kind}" axis="{format_numbers(link.axis)}"']
     if math.isfinite(link.limits.lower) and math.isfinite(link.limits.upper):
-        words.append(f'range="{numbers_text((link.limits.lower, link.limits.upper))}"')
+        words.append(f'range="{format_numbers((link.limits.lower, link.limits.upper))}"')
     if math.isfinite(link.limits.effort):
-        words.append(f'actuatorfrcrange="{numbers_text((-link.limits.effort, link.limits.effort))}"')
+        words.append(f'actuatorfrcrange="{format_numbers((-link.limits.effort, link.limits.effort))}"')
     if active and link.rotor > 0.0:
         words.append(f'armature="{link.rotor!r}"')
     friction = dict(link.friction) if active else {}  # the model has friction at active joints only
@@ -166,11 +166,11 @@ def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
     place = {link.joint: xml_attribute(name) for link, name in zip(robot.links, joints, strict=True)}
     tendons, equalities = [], []
     for k, coupling in enumerate(robot.couplings, 1):
-        passive, offset = place[coupling.passive], numbers_text((coupling.offset, 0.0, 0.0, 0.0, 0.0))
+        passive, offset = place[coupling.passive], format_numbers((coupling.offset, 0.0, 0.0, 0.0, 0.0))
         leaders = [(place[name], factor) for name, factor in coupling.factors if factor != 0.0]
         if len(leaders) == 1:
             leader, factor = leaders[0]
-            terms = numbers_text((coupling.offset, factor, 0.0, 0.0, 0.0))
+            terms = format_numbers((coupling.offset, factor, 0.0, 0.0, 0.0))
             equalities.append(f'<joint joint1="{passive}" joint2="{leader}" polycoef="{terms}"/>')
             continue
         ties = "".join(f'<joint joint="{name}" coef="{-factor!r}"/>' for name, factor in leaders)
@@ -188,7 +188,7 @@ def _closure_sites(robot: Robot) -> dict[int, list[str]]:
     for k, closure in enumerate(robot.closures, 1):
         for end, link, point in zip("ab", closure.links, closure.points, strict=True):
             sites.setdefault(closure_link(robot, link), []).append(
-                f'<site name="loop{k}{end}" pos="{numbers_text(point)}"/>'
+                f'<site name="loop{k}{end}" pos="{format_numbers(point)}"/>'
             )
     return sites
 
@@ -200,7 +200,7 @@ def _assembled_keyframe(robot: Robot, order: list[int]) -> list[str]:
     at, still = assembly_positions(robot)[None], np.zeros((1, robot.n))
     state = TreeState.of(robot, Motion(np.zeros(1), at, still, still))
     position = dict(zip(robot.tree_joints, state.q[0], strict=True))
-    qpos = numbers_text(position[k] for k in order if k in position)
+    qpos = format_numbers(position[k] for k in order if k in position)
     return ["  <keyframe>", f'    <key name="assembled" qpos="{qpos}"/>', "  </keyframe>"]
 
 

@@ -32,7 +32,7 @@ from dynid.exports.subject import (
 from dynid.messages import Message, Option
 from dynid.robot.inertia import Body, from_body, to_body
 from dynid.robot.io.urdf import UNLIMITED, link_inertia, locked_joint_motion, pose_from_origin
-from dynid.robot.io.xml import numbers_text, read_xml, unique_names, xml_attribute
+from dynid.robot.io.xml import format_numbers, read_xml, unique_names, xml_attribute
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Coupling, Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, rpy_from_rotation
@@ -96,7 +96,7 @@ def inertial_lines(x: Array, indent: str) -> list[str]:
     words = " ".join(f'{name}="{float(value) + 0.0!r}"' for name, value in elements.items())
     return [
         f"{indent}<inertial>",
-        f'{indent}  <origin xyz="{numbers_text(body.com)}" rpy="0 0 0"/>',
+        f'{indent}  <origin xyz="{format_numbers(body.com)}" rpy="0 0 0"/>',
         f'{indent}  <mass value="{body.mass!r}"/>',
         f"{indent}  <inertia {words}/>",
         f"{indent}</inertial>",
@@ -111,13 +111,13 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
     kind = "continuous" if link.kind == "revolute" and not bounded else link.kind
     lines = [
         f'  <joint name="{xml_attribute(joints[k])}" type="{kind}">',
-        f'    <origin xyz="{numbers_text(T.translation)}" rpy="{numbers_text(rpy_from_rotation(T.rotation))}"/>',
+        f'    <origin xyz="{format_numbers(T.translation)}" rpy="{format_numbers(rpy_from_rotation(T.rotation))}"/>',
         f'    <parent link="{xml_attribute(parent)}"/>',
         f'    <child link="{xml_attribute(child)}"/>',
     ]
     if not link.moves:
         return [*lines, "  </joint>"]
-    lines.append(f'    <axis xyz="{numbers_text(link.axis)}"/>')
+    lines.append(f'    <axis xyz="{format_numbers(link.axis)}"/>')
     if k in robot.active_links and link.rotor != 0.0:
         unit = "kg m^2" if link.kind == "revolute" else "kg"
         lines.append(f"    <!-- rotor inertia on the joint side, which a URDF cannot hold: {link.rotor!r} {unit} -->")

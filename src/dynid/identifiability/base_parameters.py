@@ -65,7 +65,7 @@ def base_parameters(
 
 
 def _refuse_unused_arguments(method: str | None, rows: int | None, scaling: tuple[float, float] | None) -> None:
-    """Arguments that would change nothing."""
+    """Raise where rows or scaling are given to a method that takes no samples."""
     for name, value in (("rows", rows), ("scaling", scaling)):
         if value is not None and method not in ("qr", "svd"):
             raise ModelError(

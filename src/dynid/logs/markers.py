@@ -487,10 +487,10 @@ def angles_from_markers(
     in_base = x @ shared.turn.T + shared.shift
     guess = _offsets_in_known_posture(carried, posture, in_base, held, known, links)
     q = follow_frames(carried, in_base, guess, posture, first)
-    guess = _offsets_of_late_markers(carried, q, in_base, guess)
+    guess = _fill_missing_offsets(carried, q, in_base, guess)
     shared = replace(shared, offsets=guess)
     if shared.unknown.any() or refine_camera:
-        some = _frames_to_adjust(held, seen)
+        some = _choose_frames_for_adjustment(held, seen)
         start_q = np.where(held[some, None], posture, q[some])
         chosen = None if weights is None else weights[some]
         shared = adjust_shared_unknowns(carried, start_q, x[some], held[some], shared, chosen)
@@ -618,8 +618,8 @@ def _offsets_in_known_posture(
     return np.asarray(guess)
 
 
-def _offsets_of_late_markers(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> Array:
-    """Offsets of markers that were hidden in the known posture, from the frames that show them."""
+def _fill_missing_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> Array:
+    """All marker offsets: those hidden in the known posture are means over the frames that show them."""
     late = ~has_all_coordinates(guess)
     if not late.any():
         return guess
@@ -640,8 +640,8 @@ def _offsets_of_late_markers(carried: MarkerCarriers, q: Array, x: Array, guess:
     return np.where(late[:, None], total / np.maximum(count, 1.0)[:, None], guess)
 
 
-def _frames_to_adjust(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Frames to adjust together: some of the known posture, others spread over the motion, well visible ones."""
+def _choose_frames_for_adjustment(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Frames for one bundle adjustment: some of the known posture, others over the motion that show a marker."""
     fixed = np.flatnonzero(held)
     fixed = fixed[np.unique(np.linspace(0, len(fixed) - 1, min(len(fixed), HELD)).round().astype(int))]
     others = np.flatnonzero(~held & seen.any(axis=1))

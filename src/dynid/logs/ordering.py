@@ -91,7 +91,7 @@ def _drop_missing(
     """Yield the finite rows with their places in the file."""
     row = 0
     for samples in chunks:
-        samples = samples if watch is None else ignore_unused_torques(samples, watch.joints)
+        samples = samples if watch is None else zero_missing_torques(samples, watch.joints)
         good, huge = finite_rows(samples), np.isfinite(samples.t) & ~are_usable_times(samples.t)
         missing = np.flatnonzero(~good & ~huge & found.is_in_interval(samples.t))
         found.strays.add_rows(row + np.flatnonzero(huge))
@@ -133,7 +133,7 @@ def _drop_corrupt_rows(
     watch.close_log()
 
 
-def ignore_unused_torques(samples: Samples, joints: Sequence[int]) -> Samples:
+def zero_missing_torques(samples: Samples, joints: Sequence[int]) -> Samples:
     """The samples with zeros in place of missing torques of joints that are not used."""
     if samples.tau is None or len(joints) == samples.tau.shape[1]:
         return samples
@@ -204,7 +204,7 @@ class _TimeOrderQueue:
         """Hand out sorted rows with strictly increasing time."""
         if not len(rows):
             return rows
-        rows = space_equal_times(rows, following, self.step, self.found)
+        rows = resolve_duplicate_stamps(rows, following, self.step, self.found)
         self.given = float(rows.t[-1])
         same = np.flatnonzero(rows.q[1:, 0] == rows.q[:-1, 0])  # few, as a rule: the other joints of these only
         repeated = rows.t[same + 1][(rows.q[same + 1] == rows.q[same]).all(axis=1)]
@@ -216,8 +216,8 @@ class _TimeOrderQueue:
         return rows
 
 
-def space_equal_times(rows: Samples, following: float, step: float, found: Findings) -> Samples:
-    """Sorted rows with strictly increasing time: a clock that was rounded gives several rows one stamp.
+def resolve_duplicate_stamps(rows: Samples, following: float, step: float, found: Findings) -> Samples:
+    """Drop repeated rows and spread other rows of one stamp, as a rounded clock gives them, up to the next stamp.
 
     Where positions are the same too, the row is a repetition and left out; else the rows are spread evenly up to
     the next stamp (`following` after the last one), at most the usual step apart.

@@ -17,9 +17,9 @@ from dynid.logs.ordering import (
     Unwrapper,
     concatenate_samples,
     finite_rows,
-    ignore_unused_torques,
-    space_equal_times,
+    resolve_duplicate_stamps,
     split_at_restarts,
+    zero_missing_torques,
 )
 from dynid.logs.stray_times import StrayTimes, usual_step
 from dynid.messages import ANYTHING, Message, Option
@@ -329,7 +329,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[i
                 quantity="joint torques" if missing[0] == "tau" else "forces on the base",
                 columns=Option("columns", {missing[0]: [ANYTHING]}), others=[*others[:20], *more],
             )  # fmt: skip
-        samples = ignore_unused_torques(samples, used)
+        samples = zero_missing_torques(samples, used)
         good = finite_rows(samples)
         rows += len(samples)
         if good.any():
@@ -391,7 +391,7 @@ def _longest_ordered_run(log: Log, samples: Samples) -> Samples:
             log.name, "time_constant", "time is constant ({time:.9g} s)", "name the column of time",
             time=float(longest.t[0]),
         )  # fmt: skip
-    return space_equal_times(longest, np.inf, usual, Findings(log.name, 0.0))
+    return resolve_duplicate_stamps(longest, np.inf, usual, Findings(log.name, 0.0))
 
 
 def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:

@@ -77,22 +77,22 @@ def identify_gains(
     options.refuse_offsets_without_block(DEFAULT if runs.state.recipe else runs.state.equation.friction)
     factors = total_factors(runs.blocks)
     if not runs.state.recipe:
-        return gains_from_solution(p, _solve_with_friction(runs, p, factors, runs.state.equation.friction, options))
+        return gains_from_solution(p, _solve_gains(runs, p, factors, runs.state.equation.friction, options))
     chosen: tuple[str, ...] = DEFAULT
     for _ in range(ROUNDS):  # the gate needs torques in true units, hence the gains, which need friction
-        solved = _solve_with_friction(runs, p, factors, chosen, options)
+        solved = _solve_gains(runs, p, factors, chosen, options)
         before, chosen = chosen, runs.choose_friction(options, 1.0 / solved.found.k)
         if set(chosen) == set(before):
             break
     else:
-        solved = _solve_with_friction(runs, p, factors, chosen, options)
+        solved = _solve_gains(runs, p, factors, chosen, options)
     return gains_from_solution(p, solved)
 
 
-def _solve_with_friction(
+def _solve_gains(
     runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], options: Options
 ) -> GainSolution:
-    """Start, rank on any motion, and Gauss-Newton, with some blocks of friction."""
+    """Gains, robot and some friction blocks together: linear start, identifiable unknowns, Gauss-Newton."""
     problem = _build_bilinear_problem(runs, p, friction, options)
     k = initial_drive_factors(problem, factors)
     start = solve_robot_with_factors(problem, factors, k)

@@ -224,7 +224,7 @@ def _replay_log(result: Identification, log: Log, number: int, pages: int) -> Re
     curves = Envelope(3 * C, int(np.clip(POINTS / (C * max(1, pages)), 100, 500)))
     gauge = _ReplaySums(equation, column_values(result, min(number, len(result.factors) - 1)))
     for rows in rows_of_log(equation, log, number=number, seen=seen, treatment=treatment, found=found):
-        measured, predicted = gauge.predict_and_count_rows(rows)
+        measured, predicted = gauge.predict_and_accumulate(rows)
         curves.add_rows(rows.t, np.concatenate([measured, predicted, measured - predicted], axis=1), rows.segment)
     if not gauge.count:
         raise LogError(log.name, "log_short_for_filter", "no piece of it is long enough for the result's filter")
@@ -255,8 +255,8 @@ class _ReplaySums:
         """Standard deviation of the measured channels."""
         return np.sqrt(self.power / self.count)
 
-    def predict_and_count_rows(self, rows: Rows) -> tuple[Array, Array]:
-        """Measured and predicted channels (K, C) of some rows, counted."""
+    def predict_and_accumulate(self, rows: Rows) -> tuple[Array, Array]:
+        """Measured and predicted channels (K, C) of some rows, which are added to the sums of errors."""
         measured, predicted = [], []
         for c, channel in enumerate(self.equation.channels):
             own, values = channel.rows_in_wide(rows.wide), self.values[channel.columns]

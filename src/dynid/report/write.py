@@ -86,7 +86,7 @@ class ComparedResults:
         return ComparedResults(tuple(results), tuple(twice), origin)
 
     @property
-    def same_robot(self) -> bool:
+    def is_same_robot(self) -> bool:
         """Whether all results speak of one robot."""
         first = self.results[0].robot
         return all(
@@ -207,7 +207,9 @@ class IntervalsSection:
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """Table of values, and a chart of intervals where the same name means the same in all results."""
-        dispute = {name: subject.largest_difference(name) for name in subject.parameters} if subject.same_robot else {}
+        dispute = (
+            {name: subject.largest_difference(name) for name in subject.parameters} if subject.is_same_robot else {}
+        )
         ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])
         head = ["parameter", *subject.names, *(["apart"] if dispute else [])]
         rows = [
@@ -216,7 +218,7 @@ class IntervalsSection:
         return {
             "table": Table(f"Values {PLUS_MINUS} half width of the 95 % interval", head, rows),
             "drawing": _interval_chart(subject, ranked[:READABLE]) if ranked else None,
-            "same": subject.same_robot,
+            "same": subject.is_same_robot,
             "shown": min(len(ranked), READABLE),
         }
 

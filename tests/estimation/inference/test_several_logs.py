@@ -12,7 +12,7 @@ from campaign import several_logs
 
 import dynid
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.inference.between_logs import GravityColumns, group_by_motion
+from dynid.estimation.inference.between_logs import GravityColumns, group_logs_by_motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from loads import carrying
@@ -252,7 +252,7 @@ def test_logs_of_one_motion_say_what_they_cannot_show() -> None:
 
 
 def motion_groups(robot: Robot, logs: list[dynid.Log]) -> list[list[int]]:
-    return group_by_motion(dynid.collect_state(robot, logs, friction=PLAIN, cutoff=8.0))
+    return group_logs_by_motion(dynid.collect_state(robot, logs, friction=PLAIN, cutoff=8.0))
 
 
 def test_a_repeated_motion_counts_once_among_others() -> None:

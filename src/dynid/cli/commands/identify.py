@@ -50,7 +50,7 @@ def simulate(
 
     inputs = [trajectory, Path(robot), *([sensor] if sensor else [])]
     log_options.check_output_files(out, json, suffixes=recordings.SUFFIXES, keep=inputs)
-    loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
+    loaded = log_options.with_force_plate(log_options.load_robot_from_options(robot, gravity, lock or [], snap), sensor)
     loaded = recordings.robot_with_joints_of_motion(trajectory, loaded)
     motion = recordings.read_motion(trajectory, loaded)
     if rate is not None:
@@ -166,7 +166,7 @@ def identify(
     log_options.check_output_files(out, json, suffixes=(".json",), keep=inputs)
     report_output.check_report_path(report, (out, json), inputs)
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
-    loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
+    loaded = log_options.with_force_plate(log_options.load_robot_from_options(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     wiring = {"sign": sign, "zero": zero, "order": order}
     reader = log_options.LogReader.of(

@@ -84,7 +84,7 @@ def payload(
     from dynid.payload.identify_payload import identify_payload, payload_between
 
     _check_input_and_output_files(robot, loaded, unloaded, gear, json)
-    known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
+    known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
     if _are_result_files(loaded, unloaded):
         reading = {
@@ -163,7 +163,7 @@ def gains(
     six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
     about = None if inertia is None else _parse_numbers_of_count(inertia, "--inertia", six, 6)
     parameters = payload_parameters(mass, centre, about)
-    known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
+    known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
     reader = log_options.LogReader.of(
         known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dynid.cli import terminal
-from dynid.cli.options import robot_file_option_words
+from dynid.cli.options import urdf_options_as_arguments
 from dynid.cli.project import values_in_use
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
@@ -103,7 +103,7 @@ def record_command(
 ) -> Identification:
     """The result, which knows by which command it was made and which one comes next."""
     command = command_as_typed()
-    words = shlex.join([robot, *(word for name in lock for word in ("--lock", name)), *robot_file_option_words()])
+    words = shlex.join([robot, *(word for name in lock for word in ("--lock", name)), *urdf_options_as_arguments()])
     saved = "" if out is None else shlex.quote(str(out))
     call = Call(command, words, " --unloaded ".join(map(shlex.quote, logs)), saved)
     origin = replace(result.origin, command=command)

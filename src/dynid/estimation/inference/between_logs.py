@@ -54,7 +54,7 @@ SAME, NEAR = 0.9, 0.1
 mean square difference of positions and velocities, each over its standard deviation."""
 
 
-def group_by_motion(state: State) -> list[list[int]]:
+def group_logs_by_motion(state: State) -> list[list[int]]:
     """Logs in groups of the same motion, the longest of a group first; by samples that were kept."""
     from scipy.spatial import cKDTree
 
@@ -488,8 +488,8 @@ class ChangeSearch:
         level = float(f.sf(explained / mean, mean**2 / max(float((S**2).sum()), 1e-300), freedom))
         return ChangeTest(g, kind, level, explained - 2.0 * mean, D)
 
-    def explained_share(self, test: ChangeTest) -> float:
-        """Share of the residual that a change explains."""
+    def rms_reduction(self, test: ChangeTest) -> float:
+        """By what share the rms residual falls if a change is accepted, less what chance gives."""
         return 1.0 - float(np.sqrt(max(0.0, 1.0 - test.explained / self.squares)))
 
     def find_changes(self) -> None:
@@ -515,7 +515,7 @@ class ChangeSearch:
         else:
             found, least = every, 2.0 * MATERIAL
         is_minor = found.explained < minor**2 * self.first_squares
-        return None if is_minor or self.explained_share(found) < least else found
+        return None if is_minor or self.rms_reduction(found) < least else found
 
     def _split_change(self, found: ChangeTest) -> list[ChangeTest]:
         """The change, or the two of the same log that explain more: together they may look like a third one."""

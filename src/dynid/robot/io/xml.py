@@ -237,6 +237,6 @@ def xml_attribute(text: str) -> str:
     return text
 
 
-def numbers_text(values: Iterable[float]) -> str:
-    """Return numbers that come back to the last bit."""
+def format_numbers(values: Iterable[float]) -> str:
+    """Numbers as text with spaces between them, which reads back to the same floats."""
     return " ".join(repr(float(x) + 0.0) for x in values)
