@@ -750,6 +750,9 @@ def tool_answer(case: Case) -> Answer:
     seconds = middle - start - sum(own), sum(own), time.perf_counter() - middle
     quick, best = result.diagnostics.diagnosis, found.best
     fast = "" if quick is None or quick.best is None else f"{quick.best.what.what}: {_text(quick.best.options)}"
+    step = result.verdict.next_step
+    if best is None and step.code == "alternative_tried":  # what the verdict tried itself, and proposes
+        return Answer(tuple(step.facts["options"]), False, str(step.facts["why"]), fast, result.verdict.level, seconds)
     if best is None:
         return Answer(fast=fast, level=result.verdict.level, seconds=seconds)
     payload = "payload" in best.what.facts["kinds"]

@@ -328,7 +328,8 @@ class Alternatives:
                     r, q_factor=with_entry(r.q_factor, j, float(np.sign(factor))),
                     gain=with_entry(r.gain, j, r.gain[j] / ratio**power),
                 )  # fmt: skip
-                r = self._with_gear_ratio(plain, [j], self._best_gear_ratio(plain, [j], ratio, power), power)
+                near = min((ratio, *RATIOS), key=lambda x: self.fit_error(self._with_gear_ratio(plain, [j], x, power)))
+                r = self._with_gear_ratio(plain, [j], self._best_gear_ratio(plain, [j], near, power), power)
         for _ in range(2):
             gains = ReadingTask(self.refit, r).best_torque_factors().tolist()
             for j, gain in zip(self.joints, gains, strict=True):
@@ -733,6 +734,7 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     others = [x for x in judged if x.reading != start and x.reading.gravity != same and np.isfinite(x.error)]
     others.sort(key=lambda x: x.error)
     is_named = best.reading != start and search.is_supported(best.reading, start)
+    is_named = is_named and best.error < max(BELIEVED, 0.5 * error)
     if is_named and not thorough:
         is_named = Search(data.samples, thorough=False, delay=data.delay).is_confirmed(best.reading, start)
     named = [describe(best, is_named=True)] if is_named else []
@@ -740,6 +742,9 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
     return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(judged))
 
+
+BELIEVED = 0.3
+"""Error from which on a reading that does not halve it is no remedy."""
 
 LISTED, SEVERAL_LISTED = 12, 3
 """Alternatives that are listed, at most, and those of several changes among them."""
