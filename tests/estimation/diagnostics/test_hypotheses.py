@@ -244,3 +244,20 @@ def test_recordings_as_they_are_and_with_a_torque_reversed(name: str) -> None:
     assert right.diagnosis is not None
     assert right.diagnosis.best is None
     assert dynid.diagnose(right).best is None
+
+
+@pytest.mark.parametrize("milliseconds", [-12.0, 8.0, 25.0])
+def test_velocities_that_come_late_are_named_by_the_positions(puma: tuple[Robot, Log], milliseconds: float) -> None:
+    """Slopes of the positions show the lag, whatever the torques make of it; right velocities name nothing."""
+    robot, log = puma
+    assert log.v is not None
+    late = np.column_stack([np.interp(log.t - 1e-3 * milliseconds, log.t, v) for v in log.v.T])
+    wrong = Log(log.t, log.q, v=late, tau=log.tau)
+    result = dynid.identify(robot, wrong, friction=PLAIN)
+    assert result.diagnosis is not None
+    found = result.diagnosis.best
+    assert found is not None
+    assert [option.keyword for option in found.options] == ["columns"]
+    assert f"{abs(milliseconds):.0f} ms" in str(found)
+    right = dynid.identify(robot, Log(log.t, log.q, v=log.v, tau=log.tau), friction=PLAIN)
+    assert right.diagnosis is None or right.diagnosis.best is None

@@ -496,6 +496,8 @@ class Search:
 
     def _clear_changes(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Single changes that are so much better that they are mistakes, the best first."""
+        if self.refit.samples.velocity_lag and not now.reading.derived:
+            return [self.evaluate_reading(replace(now.reading, derived=True))]  # positions say so, whatever the torques
         basis = self._with_position_torques_if_needed(now.reading)
         finalists = [self.evaluate_reading(other) for _, other in self.better_single_changes(basis)[:FINALISTS]]
         clear = [x for x in finalists if self._is_clearly_better(x, now)]
@@ -599,6 +601,8 @@ class Search:
     def is_confirmed(self, found: Reading, start: Reading) -> bool:
         """Whether these samples, more than those it was found on, name a reading too."""
         fitted, before = (self.refit.fitted_error(x, limited=True) + FLOOR for x in (found, start))
+        if found == replace(start, derived=True) and self.refit.samples.velocity_lag:
+            return True
         fits = fitted * BETTER_TIME < before or self._reverses_friction(found, start)
         return fits and self._is_clearly_better(self.evaluate_reading(found), self.evaluate_reading(start))
 
@@ -612,7 +616,8 @@ class Search:
     def _drop_needless_changes(self, found: EvaluatedReading, start: Reading) -> EvaluatedReading:
         """The reading without changes that do not matter."""
         for name in COMPONENTS:
-            if getattr(found.reading, name) == getattr(start, name):
+            is_sure = name == "derived" and self.refit.samples.velocity_lag
+            if getattr(found.reading, name) == getattr(start, name) or is_sure:
                 continue
             other = replace(found.reading, **{name: getattr(start, name)})
             without = (
@@ -729,7 +734,8 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     best, judged = search.find_best_reading(on_progress)
     start = Reading.as_recorded(search.refit.n)
     error = search.evaluate_reading(start).error
-    describe = _ReadingWords(samples.equation.robot, data.recorded, error).describe_alternative
+    words = _ReadingWords(samples.equation.robot, data.recorded, error, data.samples.velocity_lag)
+    describe = words.describe_alternative
     same = tuple(np.array(samples.equation.robot.gravity).tolist())
     others = [x for x in judged if x.reading != start and x.reading.gravity != same and np.isfinite(x.error)]
     others.sort(key=lambda x: x.error)
@@ -753,8 +759,9 @@ LISTED, SEVERAL_LISTED = 12, 3
 class _ReadingWords:
     """Turns readings into words and options."""
 
-    def __init__(self, robot: Robot, recorded: Recorded, before: float) -> None:
+    def __init__(self, robot: Robot, recorded: Recorded, before: float, lag: float) -> None:
         self.robot, self.recorded, self.names, self.before = robot, recorded, robot.joint_names, before
+        self.lag = lag
 
     def describe_alternative(self, judged: EvaluatedReading, *, is_named: bool) -> Alternative:
         """An `Alternative` for the user from a reading: kinds, clauses, errors and options."""
@@ -800,7 +807,9 @@ class _ReadingWords:
             when = "after" if r.delay > 0.0 else "before"
             yield "delay", f"torques are recorded {1e3 * abs(r.delay):.1f} ms {when} positions"
         if r.derived:
-            yield "delay", "recorded velocities do not belong to the positions"
+            when = "after" if self.lag > 0.0 else "before"
+            by = f": they come {1e3 * abs(self.lag):.0f} ms {when} the positions' slopes" if self.lag else ""
+            yield "delay", f"recorded velocities do not belong to the positions{by}"
         if r.rotors:
             yield "rotor_inertia", "rotor inertias are missing"
         if r.springs:

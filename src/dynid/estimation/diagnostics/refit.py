@@ -42,8 +42,11 @@ FINE_STOPS = ("stop3e-4", "stop1e-3", "stop3e-3", "stop1e-2", "stop3e-2")
 TURNING = (0.05, 0.2)
 """Shares of the typical velocity below which dry friction turns."""
 
-VELOCITY_OFF = 0.03
+VELOCITY_OFF = 0.01
 """Difference between recorded velocities and slopes of the positions (relative, rms) that is looked into."""
+
+LEAST_LAG, LAG_SHARE = 4e-3, 0.7
+"""Lag (s) of recorded velocities, and share of the squares of that difference that it explains, to be sure of it."""
 
 HARMONICS = (1, 2, 3, 4, 5, 6)
 """Of the joint angle: torques that depend on the position, as those of sensors that are not round."""
@@ -117,6 +120,18 @@ class KeptSamples:
 
     def __len__(self) -> int:
         return len(self.t)
+
+    @property
+    def velocity_lag(self) -> float:
+        """How much later (s) velocities were recorded than positions; 0 where no lag explains how they differ."""
+        if self.slopes is None:
+            return 0.0
+        v, a = self.slopes
+        off, power = self.v - v, np.maximum((a**2).sum(axis=0), 1e-300)
+        lags = -(off * a).sum(axis=0) / power
+        shares = lags**2 * power / np.maximum((off**2).sum(axis=0), 1e-300)
+        lag, share = float(np.median(lags)), float(np.median(shares))
+        return lag if abs(lag) > LEAST_LAG and share > LAG_SHARE else 0.0
 
     def torques_after(self, delay: float) -> Array:
         """Torques (N, channels) recorded `delay` seconds after each sample."""
