@@ -354,6 +354,9 @@ BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.15, 1.25
 """The same for delays, for factors of torques, for springs and for payloads: friction that changes from log to log
 lets a payload explain a little."""
 
+AS_UNITS = 1.05
+"""Error with units of positions over that with gears up to which it is the units that are wrong."""
+
 AS_SINES = 1.05
 """Error with a spring over that with any position-dependent torques up to which it is the spring that explains."""
 
@@ -462,6 +465,9 @@ class Search:
             if on_progress is not None:
                 on_progress("trying alternatives", (1 + number) / (1 + len(ways)))
             ends.append(self._drop_needless_changes(self._follow_clear_changes(first), start.reading))
+        units = [x for x in ends if all(np.isclose(abs(f), KNOWN_FACTORS).any() for f in x.reading.q_factor)]
+        least = min((x.error for x in ends), default=np.inf) + FLOOR
+        ends = [x for x in units if x.error + FLOOR < AS_UNITS * least] or ends  # units before gears of any ratio
         best = self._simplest_of_the_best(min(ends, key=lambda x: x.error), ends) if ends else start
         return best, list(self.judged.values())
 
