@@ -149,7 +149,7 @@ class Link:
         return self.kind in ("revolute", "prismatic")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PublishedMasses:
     """What others published of a robot's masses, kg: a prior for bodies, never nominal values.
 
@@ -369,11 +369,13 @@ class Robot:
             if self.links[k].moves or self.links[k].kind == "floating" or self.links[k].parent in moving:
                 moving.add(k)
         masses, total, base = self.published.masses, self.published.total, self.published.base
+        if self.floating and base is not None:
+            masses[self.links[0].name] = base
         if all(self.links[k].name in masses for k in moving):
             return sum(masses[self.links[k].name] for k in sorted(moving))
-        if total is None or (self.published.includes_base and base is None):
-            return None
-        return total - (base or 0.0) if self.published.includes_base else total
+        if total is None or self.floating == self.published.includes_base:
+            return total
+        return None if base is None else total + base * (1.0 if self.floating else -1.0)
 
     def with_parameters(self, values: Array) -> Robot:
         """Return the robot with other nominal values, in the order of `parameter_names`."""
@@ -418,6 +420,9 @@ def _check_links(robot: Robot) -> None:
                 "record_link_frame_damaged", "link '{name}': its rotation is none, or its axis has not length 1",
                 name=link.name,
             )  # fmt: skip
+    masses = {} if robot.published is None else robot.published.masses
+    if not set(masses) <= {link.name for link in robot.links} or not all(mass > 0.0 for mass in masses.values()):
+        raise DynidError("record_published_damaged", "published masses are not positive, or of links it does not have")
     known = {*robot.joint_names, *(name for closure in robot.closures for name in closure.passive)}
     waiting = list(robot.couplings)
     while waiting:
