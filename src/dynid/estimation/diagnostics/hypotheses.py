@@ -7,7 +7,7 @@ take no part, because sines absorb gravity and zeros, but where they explain muc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -42,6 +42,9 @@ NEAR_DELAY = 0.008
 DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 """Gear ratios that are tried, each a tenth from the next."""
+
+MOTOR_SPAN = 3.0 * np.pi
+"""Range of a position (rad) from which on it may be that of a motor."""
 
 SUSPICIOUS = 0.05
 """Error from which on exchanged positions are tried quickly: where it is less, every joint is where it belongs."""
@@ -78,6 +81,7 @@ class Alternatives:
         self.gravity = np.array(robot.gravity)
         self.knows_geometry = equation.unknown is None
         self.delay = delay
+        self._gears: dict[tuple[Reading, tuple[tuple[int, float], ...], int], Reading] = {}
 
     @cached_property
     def with_free_timing(self) -> Refit:
@@ -250,37 +254,52 @@ class Alternatives:
             inside = [j for j in self.revolute if low < span[j] < high]
             for joints in ([inside] if len(inside) > 1 else []) + [[j] for j in inside]:
                 yield self._with_scaled_positions(r, joints, factor)
-        turning = [j for j in self.revolute if span[j] > 3.0 * np.pi]
+        turning = [j for j in self.revolute if span[j] > MOTOR_SPAN]
         if not self.thorough or not turning:
             return
         for joints in ([turning] if len(turning) > 1 else []) + [[j] for j in turning]:
             widest = max(span[j] for j in joints)
             for power in (0, 1):  # torques of the joints, or of the motors
                 some = [x for x in RATIOS if 0.1 < widest / x < 2.5 * np.pi]
-                errors = {x: self.fit_error(self._with_gear_ratio(r, joints, x, power)) for x in some}
+                errors = {x: self.fit_error(self._with_gear_ratios(r, dict.fromkeys(joints, x), power)) for x in some}
                 if errors:
-                    ratio = self._best_gear_ratio(r, joints, min(errors, key=lambda x: errors[x]), power)
-                    yield self._with_gear_ratio(r, joints, ratio, power)
+                    near = min(errors, key=lambda x: errors[x])
+                    yield self._with_best_gear_ratios(r, dict.fromkeys(joints, near), power)
 
     def _with_scaled_positions(self, r: Reading, joints: Sequence[int], factor: float) -> Reading:
         """Reading with the positions of some joints times a factor."""
         return replace(r, q_factor=tuple(x * (factor if j in joints else 1.0) for j, x in enumerate(r.q_factor)))
 
-    def _with_gear_ratio(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> Reading:
-        """Reading in which positions, and with power 1 torques, are those of motors with a gear ratio."""
-        gain = tuple(x * (ratio**power if j in joints else 1.0) for j, x in enumerate(r.gain))
-        return replace(self._with_scaled_positions(r, joints, 1.0 / ratio), gain=gain)
+    def _with_gear_ratios(self, r: Reading, ratios: Mapping[int, float], power: int) -> Reading:
+        """Reading in which positions, and with power 1 torques, are those of motors with gear ratios by joint."""
+        gain = tuple(x * ratios.get(j, 1.0) ** power for j, x in enumerate(r.gain))
+        return replace(r, q_factor=tuple(x / ratios.get(j, 1.0) for j, x in enumerate(r.q_factor)), gain=gain)
 
-    def _best_gear_ratio(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> float:
-        """The gear ratio near one at which the error is least, a whole number where this is as good."""
-        from scipy.optimize import minimize_scalar
+    def _with_best_gear_ratios(self, r: Reading, near: Mapping[int, float], power: int) -> Reading:
+        """Reading with the gear ratios at which the error is least, whole numbers where these are as good.
 
-        def error(x: float) -> float:
-            return self.fit_error(self._with_gear_ratio(r, joints, x, power))
+        Ratios of several joints depend on one another: first each is sought among all, then all together.
+        """
+        from scipy.optimize import minimize
 
-        found = minimize_scalar(error, bounds=(0.85 * ratio, 1.18 * ratio), method="bounded", options={"maxiter": 30})
-        whole = float(round(found.x))
-        return whole if whole and error(whole) <= 1.005 * found.fun else float(found.x)
+        if (key := (r, tuple(near.items()), power)) in self._gears:
+            return self._gears[key]
+        joints, best = list(near), dict(near)
+        for _ in range(2 if len(joints) > 1 else 0):
+            for j in joints:
+                tried = [{**best, j: x} for x in {best[j], *RATIOS}]
+                best = min(tried, key=lambda x: self.fit_error(self._with_gear_ratios(r, x, power)))
+
+        def reading(logarithms: Array) -> Reading:
+            return self._with_gear_ratios(r, dict(zip(joints, np.exp(logarithms).tolist(), strict=True)), power)
+
+        found = minimize(
+            lambda x: self.fit_error(reading(x)), np.log([best[j] for j in joints]), method="Powell",
+            options={"xtol": 1e-3, "ftol": 1e-5, "maxfev": 100 * len(joints)},
+        )  # fmt: skip
+        whole = reading(np.log(np.maximum(np.round(np.exp(found.x)), 1.0)))
+        self._gears[key] = whole if self.fit_error(whole) <= 1.005 * found.fun else reading(found.x)
+        return self._gears[key]
 
     def delay_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with torques recorded later or earlier: by what the residuals say, or by the best time."""
@@ -320,16 +339,15 @@ class Alternatives:
 
     def refine_reading(self, r: Reading) -> Reading:
         """The reading with every factor, angle and time where the error is least, beside all that was found later."""
-        for j, factor in enumerate(r.q_factor):
-            ratio = 1.0 / abs(factor)
-            if not any(np.isclose(abs(factor), unit) for unit in KNOWN_FACTORS):
-                power = int(np.isclose(abs(r.gain[j]), ratio, rtol=0.2))
-                plain = replace(
-                    r, q_factor=with_entry(r.q_factor, j, float(np.sign(factor))),
-                    gain=with_entry(r.gain, j, r.gain[j] / ratio**power),
-                )  # fmt: skip
-                near = min((ratio, *RATIOS), key=lambda x: self.fit_error(self._with_gear_ratio(plain, [j], x, power)))
-                r = self._with_gear_ratio(plain, [j], self._best_gear_ratio(plain, [j], near, power), power)
+        geared = {
+            j: 1.0 / abs(x)
+            for j, x in enumerate(r.q_factor)
+            if not any(np.isclose(abs(x), unit) for unit in KNOWN_FACTORS)
+        }
+        if geared:
+            power = int(all(np.isclose(abs(r.gain[j]), x, rtol=0.2) for j, x in geared.items()))
+            plain = self._with_gear_ratios(r, {j: 1.0 / x for j, x in geared.items()}, power)
+            r = self._with_best_gear_ratios(plain, geared, power)
         for _ in range(2):
             gains = ReadingTask(self.refit, r).best_torque_factors().tolist()
             for j, gain in zip(self.joints, gains, strict=True):
@@ -736,6 +754,8 @@ class TriedData:
 def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | None = None) -> Diagnosis:
     """Find mistakes in how the logs were read by trying alternatives; thorough: all of them on all samples."""
     samples = data.samples if thorough else data.samples.thin_out(FAST)
+    if thorough and np.ptp(samples.q, axis=0).max() > MOTOR_SPAN:
+        samples = samples.with_free_timing()  # dry friction of any width: else it would choose the gear ratios
     search = Search(samples, thorough=thorough, delay=data.delay)
     best, judged = search.find_best_reading(on_progress)
     start = Reading.as_recorded(search.refit.n)

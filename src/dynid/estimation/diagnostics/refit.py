@@ -150,6 +150,8 @@ class KeptSamples:
 
         Its memory is given more widths, and a column for its turning.
         """
+        if set(FINE_STOPS) <= set(self.stops):
+            return self
         stops = tuple(
             name for _, name in sorted({stop_width(name): name for name in (*self.stops, *FINE_STOPS)}.items())
         )
