@@ -38,6 +38,9 @@ LEAST_GAIN = 1.3
 TRIED_DELAY = 1.5e-3
 """Smaller changes are not tried: real robots and their models differ by as much."""
 
+DELAY_PROBE, MOST_DELAY_OFF, SAME_DELAY = 2e-3, 3e-3, 0.02
+"""Times (s) by which delays are moved to see the error rise, and at most; relative rise that tells nothing."""
+
 NEAR_DELAY = 0.008
 DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
@@ -87,6 +90,11 @@ class Alternatives:
     def with_free_timing(self) -> Refit:
         """Refits in which friction has a timing of its own."""
         return Refit(self.refit.samples.with_free_timing())
+
+    @cached_property
+    def with_own_friction(self) -> Refit:
+        """Refits with dry friction as it was asked for, without memory where none was."""
+        return Refit(self.refit.samples.with_own_friction())
 
     def fit_error(self, r: Reading) -> float:
         """Error of a fit to all samples, a large one where the mechanism cannot move so."""
@@ -295,6 +303,7 @@ class Alternatives:
 
         found = minimize(
             lambda x: self.fit_error(reading(x)), np.log([best[j] for j in joints]), method="Powell",
+            bounds=[(np.log(0.5 * RATIOS[0]), np.log(2.0 * RATIOS[-1]))] * len(joints),
             options={"xtol": 1e-3, "ftol": 1e-5, "maxfev": 100 * len(joints)},
         )  # fmt: skip
         whole = reading(np.log(np.maximum(np.round(np.exp(found.x)), 1.0)))
@@ -335,7 +344,15 @@ class Alternatives:
             lambda x: self._delayed_error(r, float(x)), bounds=(low, high), method="bounded",
             options={"xatol": 1e-4, "maxiter": 14},
         )  # fmt: skip
-        return float(found.x)
+        return self._delay_for_own_friction(r, float(found.x), float(found.fun))
+
+    def _delay_for_own_friction(self, r: Reading, best: float, least: float) -> float:
+        """Of the delays that the data hardly tell from the best one, that which suits the friction asked for."""
+        sides = [self._delayed_error(r, best + side) for side in (-DELAY_PROBE, DELAY_PROBE)]
+        bend = max(0.5 * sum(sides) - least, 1e-3 * least) / DELAY_PROBE**2
+        reach = min(float(np.sqrt(SAME_DELAY * least / bend)), MOST_DELAY_OFF)
+        own = self.with_own_friction
+        return min((best - reach, best, best + reach), key=lambda x: own.fitted_error(replace(r, delay=x)))
 
     def refine_reading(self, r: Reading) -> Reading:
         """The reading with every factor, angle and time where the error is least, beside all that was found later."""
@@ -862,10 +879,10 @@ class _ReadingWords:
             geared = [f"{name} (gear ratio {x:.4g})" for name, x in ratios.items()]
             yield "gear", f"positions are those of the motor at {_joint_list_text(geared)}"
         gains = [(self.names[j], abs(x), ratios.get(self.names[j], 1.0)) for j, x in enumerate(r.gain)]
-        motors = [name for name, x, ratio in gains if ratio != 1.0 and x == ratio]
+        motors = [name for name, x, ratio in gains if ratio != 1.0 and np.isclose(x, ratio)]
         if motors:
             yield "gear", f"torques are those of the motor at {_joint_list_text(motors)}"
-        large = [f"{name} by {1.0 / x:.3g}" for name, x, ratio in gains if x not in (1.0, ratio)]
+        large = [f"{name} by {1.0 / x:.3g}" for name, x, ratio in gains if not np.isclose(x, (1.0, ratio)).any()]
         if large:
             yield "gain", f"torques are too large by a factor at {_joint_list_text(large)}"
 

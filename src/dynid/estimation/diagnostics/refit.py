@@ -165,6 +165,14 @@ class KeptSamples:
         odd[1] = False
         return replace(self, friction=np.array(found), odd=odd, stops=stops)
 
+    def with_own_friction(self) -> KeptSamples:
+        """The samples with dry friction as it was asked for: without memory where the equation has none."""
+        first = 2 + len(self.stops)
+        if any(STOP.fullmatch(name) for name in self.equation.friction) or self.friction.shape[2] == first:
+            return self
+        some = np.r_[0:2, first : self.friction.shape[2]]
+        return replace(self, friction=np.ascontiguousarray(self.friction[:, :, some]), odd=self.odd[some], stops=())
+
     def scaled_friction(self, channel: int, factor: float) -> Array:
         """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones.
 
