@@ -46,8 +46,8 @@ DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 """Gear ratios that are tried, each a tenth from the next."""
 
-MOTOR_SPAN = 3.0 * np.pi
-"""Range of a position (rad) from which on it may be that of a motor."""
+MOTOR_SPAN, WIDE_SLIDE = 3.0 * np.pi, 5.0
+"""Range of a position (rad; m) from which on it may be that of a motor."""
 
 SUSPICIOUS = 0.05
 """Error from which on exchanged positions are tried quickly: where it is less, every joint is where it belongs."""
@@ -262,10 +262,10 @@ class Alternatives:
             inside = [j for j in self.revolute if low < span[j] < high]
             for joints in ([inside] if len(inside) > 1 else []) + [[j] for j in inside]:
                 yield self._with_scaled_positions(r, joints, factor)
-        turning = [j for j in self.revolute if span[j] > MOTOR_SPAN]
-        if not self.thorough or not turning:
+        wide = [j for j in range(self.n) if span[j] > (MOTOR_SPAN if j in self.revolute else WIDE_SLIDE)]
+        if not self.thorough or not wide:
             return
-        for joints in ([turning] if len(turning) > 1 else []) + [[j] for j in turning]:
+        for joints in ([wide] if len(wide) > 1 else []) + [[j] for j in wide]:
             widest = max(span[j] for j in joints)
             for power in (0, 1):  # torques of the joints, or of the motors
                 some = [x for x in RATIOS if 0.1 < widest / x < 2.5 * np.pi]
