@@ -385,6 +385,10 @@ class Alternatives:
 BETTER = 1.04
 """Held-out error over that of an alternative from which on it is named."""
 
+SURE_DELAY, SURELY_BETTER = 3e-3, (1.025, 1.035)
+"""Smallest delay (s) that is named although friction with memory explains as much, and ratios of the joints' errors
+(of their means, and in the geometric mean) from which on it is."""
+
 BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.15, 1.25
 """The same for delays, for factors of torques, for springs and for payloads: friction that changes from log to log
 lets a payload explain a little."""
@@ -545,7 +549,23 @@ class Search:
         if self.thorough:
             clear += self._clear_springs(now)
         clear = [x for x in clear if x.reading.derived and not now.reading.derived] or clear  # positions say so, too
+        if self.thorough and not clear and now.reading.delay == 0.0:
+            clear = self._clear_delays(now)
         return sorted(clear, key=lambda x: x.error)
+
+    def _clear_delays(self, now: EvaluatedReading) -> list[EvaluatedReading]:
+        """Delays that all but friction shows: with friction of any timing, held-out errors are clearly lower."""
+        found = [x for x in self.alternatives.delay_changes(now.reading) if self._is_sure_delay(x)]
+        return [self.evaluate_reading(x) for x in found]
+
+    def _is_sure_delay(self, r: Reading) -> bool:
+        """Whether held-out errors, with friction of any timing, are clearly lower with the delay than without."""
+        if not self.thorough or abs(r.delay) < SURE_DELAY:
+            return False
+        timed = self.alternatives.with_free_timing
+        before, after = (timed.held_out_errors(replace(r, delay=x, sines=False)) + FLOOR for x in (0.0, r.delay))
+        mean, typical = before.mean() / after.mean(), np.exp(np.log(before / after).mean())
+        return bool(mean > SURELY_BETTER[0] and typical > SURELY_BETTER[1])
 
     def _clear_springs(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Springs that explain much, and as much as anything that depends on the position could."""
@@ -558,7 +578,10 @@ class Search:
         sines = float(self.refit.held_out_errors(replace(plain, sines=True)).mean())
         self.judged[best] = found
         least = min((before.error + FLOOR) / BETTER_MODEL, AS_SINES * (sines + FLOOR))
-        return [found] if found.error + FLOOR < least and self._improves_joints_that_matter(found, before) else []
+        own = self.refit.samples.joints.index(best.springs[-1])
+        explains = 2.0 * (found.channels[own] + FLOOR) < before.channels[own] + FLOOR
+        matters = explains or self._improves_joints_that_matter(found, before)
+        return [found] if found.error + FLOOR < least and matters else []
 
     def _evaluate_best_of_each_kind(self, reading: Reading) -> None:
         """Evaluate the best single change of every kind, so that all are in the table."""
@@ -657,7 +680,8 @@ class Search:
     def _drop_needless_changes(self, found: EvaluatedReading, start: Reading) -> EvaluatedReading:
         """The reading without changes that do not matter."""
         for name in COMPONENTS:
-            is_sure = name == "derived" and self.refit.samples.velocity_lag
+            is_sure = name == "derived" and bool(self.refit.samples.velocity_lag)
+            is_sure = is_sure or (name == "delay" and self._is_sure_delay(found.reading))
             if getattr(found.reading, name) == getattr(start, name) or is_sure:
                 continue
             other = replace(found.reading, **{name: getattr(start, name)})
