@@ -26,7 +26,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
 FOLDS, STRETCHES = 5, 2
-"""Parts of the samples that are held out one after the other, and stretches of time, far apart, of which each is made."""
+"""Parts of the samples that are held out one after the other, and stretches of time of which each is made."""
 
 RIDGE = 1e-9
 """Added to normal equations with a diagonal of one: parameters that rows do not determine stay small."""
