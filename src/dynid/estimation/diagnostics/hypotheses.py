@@ -301,9 +301,12 @@ class Alternatives:
         def reading(logarithms: Array) -> Reading:
             return self._with_gear_ratios(r, dict(zip(joints, np.exp(logarithms).tolist(), strict=True)), power)
 
+        def error(logarithms: Array) -> float:
+            return self.fit_error(reading(logarithms))
+
         found = minimize(
-            lambda x: self.fit_error(reading(x)), np.log([best[j] for j in joints]), method="Powell",
-            bounds=[(np.log(0.5 * RATIOS[0]), np.log(2.0 * RATIOS[-1]))] * len(joints),
+            error, np.log([best[j] for j in joints]), method="Powell",
+            bounds=[(float(np.log(0.5 * RATIOS[0])), float(np.log(2.0 * RATIOS[-1])))] * len(joints),
             options={"xtol": 1e-3, "ftol": 1e-5, "maxfev": 100 * len(joints)},
         )  # fmt: skip
         whole = reading(np.log(np.maximum(np.round(np.exp(found.x)), 1.0)))
