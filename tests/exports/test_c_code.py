@@ -132,8 +132,9 @@ def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
     plain = dynid.export(dynid.identify(robot, log, friction=blocks[:3]), tmp_path / "robot.json").subject.robot
     assert [name for name, _ in plain.links[0].friction] == list(blocks[:3])
     again = dynid.export(result, tmp_path / "robot.json")
-    assert not again.subject.robot.links[0].friction
-    assert "sine5, sine6) is left out; only .c files" in again.warnings[0]
+    assert [name for name, _ in again.subject.robot.links[0].friction] == list(blocks[:3])
+    assert [warning.code for warning in again.warnings] == ["position_torques_left_out"]
+    assert again.warnings[0].facts["blocks"] == ["spring", *HARMONICS]
     assert "no real bodies" in again.notes[-1]
     assert dynid.verify(tmp_path / "robot.json", result).passed
 

@@ -177,6 +177,8 @@ def check_identification(x: Identification) -> Identification:
     _check_score("validation", x.validation, c)
     if x.torques is not None:
         _check_score("torques", x.torques, len(equation.joints))
+    if x.replay is not None:
+        check_shape("replay", x.replay.table, len(x.replay.table), 2 + 4 * equation.robot.n)
     known = parameters_by_name(equation.names, len(x.factors))
     shares = [name for item in x.unidentifiable for name, _ in item.shares or ()]
     foreign = [name for name in (*x.names, *(item.name for item in x.unidentifiable), *shares) if name not in known]

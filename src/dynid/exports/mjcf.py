@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dynid.dynamics.friction import joint_scales
 from dynid.errors import ExportError
 from dynid.exports.subject import ExportSubject, check_bodies, composite_inertias, renamed_link_notes
 from dynid.exports.verify import TreeState, random_states
@@ -108,7 +109,7 @@ def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
     children: dict[int, list[int]] = {}
     for k, link in enumerate(robot.links):
         children.setdefault(link.parent, []).append(k)
-    sites = _closure_sites(robot)
+    sites, impedances = _closure_sites(robot), friction_impedances(subject)
     order: list[int] = []
     todo: list[tuple[int, int, bool]] = [(k, 2, False) for k in reversed(children.get(-1, []))]
     while todo:
@@ -117,7 +118,7 @@ def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
         if closing:
             lines.append(f"{indent}</body>")
             continue
-        lines += [indent + line for line in _body_lines(robot, k, names[k], joints[k], bodies)]
+        lines += [indent + line for line in _body_lines(subject, k, names[k], joints[k], bodies, impedances)]
         lines += [f"{indent}  {site}" for site in sites.get(k, [])]
         order.append(k)
         todo.append((k, depth, True))
@@ -126,23 +127,93 @@ def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
     return "\n".join(lines) + "\n", tuple(notes)
 
 
-def _body_lines(robot: Robot, k: int, name: str, joint: str, bodies: Mapping[int, Array]) -> list[str]:
+def _body_lines(
+    subject: ExportSubject, k: int, name: str, joint: str, bodies: Mapping[int, Array], impedances: Mapping[int, float]
+) -> list[str]:
     """Lines of a link's <body>, those of its joint and inertia included."""
-    link = robot.links[k]
+    link = subject.robot.links[k]
     T = link.placement
     place = f'pos="{format_numbers(T.translation)}" quat="{format_numbers(quaternion_from_rotation(T.rotation))}"'
     lines = [f'<body name="{xml_attribute(name)}" {place}>']
     if link.moves:
-        lines.append("  " + _joint_line(link, joint, active=k in robot.active_links))
+        lines.append("  " + _joint_line(link, joint, joint_dynamics(subject, k), impedances.get(k)))
     if k in bodies:
-        body = to_body(bodies[k])
-        J = body.inertia
-        full = format_numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
-        lines.append(f'  <inertial pos="{format_numbers(body.com)}" mass="{body.mass!r}" fullinertia="{full}"/>')
+        lines.append("  " + _inertial_element(bodies[k]))
     return lines
 
 
-def _joint_line(link: Link, name: str, *, active: bool) -> str:
+def _inertial_element(x: Array) -> str:
+    """Return the <inertial> of ten parameters, in the body's axes."""
+    body = to_body(x)
+    J = body.inertia
+    full = format_numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
+    return f'<inertial pos="{format_numbers(body.com)}" mass="{body.mass!r}" fullinertia="{full}"/>'
+
+
+FRICTION_TIME = 0.004
+"""Time constant (s) of dry friction, the least that MuJoCo takes with its default time step: with the default of 0.02 s
+friction turns 10 ms before the velocity.
+"""
+
+SOFTEST, HARDEST = 0.9, 0.9999
+"""Impedance of dry friction: MuJoCo's default, and the most that it takes."""
+
+SLIDING = 2e-3
+"""Velocity (rad/s) at which dry friction is to have reached its limit."""
+
+
+def friction_impedances(subject: ExportSubject) -> dict[int, float]:
+    """Impedance d by which the dry friction of a joint reaches its limit at 2 mrad/s, by the link's number.
+
+    MuJoCo's dry friction is a soft constraint, -D (a + b v) up to its limit with D = d / (1 - d) M, b = 2 / (d T): with
+    its default of d = 0.9 a light joint with much friction, as those behind gears are, has viscous friction instead.
+    M: inverse of the diagonal of the inverse mass matrix, with all joints at zero.
+    """
+    robot = subject.robot
+    if robot.couplings or robot.closures:
+        return {}
+    still, unit = np.zeros((robot.n + 1, robot.n)), np.vstack([np.zeros(robot.n), np.eye(robot.n)])
+    torque = subject.rigid_torques(Motion(np.arange(robot.n + 1.0), still, still, unit))
+    inertia = 1.0 / np.maximum(np.diag(np.linalg.pinv(torque[1:] - torque[0])), 1e-9)
+    found = {}
+    for j, (k, speed) in enumerate(zip(robot.active_links, SLIDING * joint_scales(robot), strict=True)):
+        ratio = dict(robot.links[k].friction).get("coulomb", 0.0) * FRICTION_TIME / (2.0 * speed * inertia[j])
+        if ratio > 0.0:  # d / (1 - d) / d = ratio
+            found[k] = float(np.clip(1.0 - 1.0 / ratio if ratio > 1.0 else 0.0, SOFTEST, HARDEST))
+    return found
+
+
+def friction_softness(impedance: float | None) -> dict[str, str]:
+    """Attributes of a joint that make its dry friction as hard as it must be."""
+    if impedance is None:
+        return {}
+    d = f"{impedance:.6g}"
+    return {"solreffriction": f"{FRICTION_TIME!r} 1", "solimpfriction": f"{d} {d} 0.001 0.5 2"}
+
+
+def joint_dynamics(subject: ExportSubject, k: int) -> dict[str, float]:
+    """Attributes of a joint that were identified, zeros left out: armature, friction, spring (rad or m).
+
+    The model has rotors and friction at active joints only. A spring is about the position at which it holds the
+    joint's constant torque, too.
+    """
+    robot, link = subject.robot, subject.robot.links[k]
+    if k not in robot.active_links:
+        return {}
+    friction = dict(link.friction)
+    found = {
+        "armature": link.rotor,
+        "damping": friction.get("viscous", 0.0),
+        "frictionloss": friction.get("coulomb", 0.0),
+        "stiffness": 0.0 if subject.springs is None else float(subject.springs[robot.active_links.index(k)]),
+    }
+    found = {key: x for key, x in found.items() if x > 0.0}
+    if "stiffness" in found:
+        found["springref"] = -friction.get("offset", 0.0) / found["stiffness"]
+    return found
+
+
+def _joint_line(link: Link, name: str, dynamics: Mapping[str, float], impedance: float | None) -> str:
     """Line of a link's <joint>."""
     kind = "hinge" if link.kind == "revolute" else "slide"
     words = [f'name="{xml_attribute(name)}" type="{kind}" axis="{format_numbers(link.axis)}"']
@@ -150,12 +221,8 @@ def _joint_line(link: Link, name: str, *, active: bool) -> str:
         words.append(f'range="{format_numbers((link.limits.lower, link.limits.upper))}"')
     if math.isfinite(link.limits.effort):
         words.append(f'actuatorfrcrange="{format_numbers((-link.limits.effort, link.limits.effort))}"')
-    if active and link.rotor > 0.0:
-        words.append(f'armature="{link.rotor!r}"')
-    friction = dict(link.friction) if active else {}  # the model has friction at active joints only
-    for key, word in (("viscous", "damping"), ("coulomb", "frictionloss")):
-        if friction.get(key, 0.0) > 0.0:
-            words.append(f'{word}="{friction[key]!r}"')
+    words += [f'{word}="{x!r}"' for word, x in dynamics.items()]
+    words += [f'{word}="{text}"' for word, text in friction_softness(impedance).items()]
     return f"<joint {' '.join(words)}/>"
 
 

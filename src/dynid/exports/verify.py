@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from dynid.dynamics.friction import STILL
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import ExportError
 from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.robot_json import read_robot_json
-from dynid.exports.subject import ExportSubject, make_export_subject
+from dynid.exports.subject import ExportSubject, hold_plain_friction, make_export_subject
 from dynid.identifiability.samples import random_samples
 from dynid.messages import Option
 from dynid.robot.io.xml import unique_names
@@ -124,8 +125,9 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
 
     lock: joints of a URDF that the robot holds at a position, where it does not know (`robot.locks`).
     """
-    subject = make_export_subject(result)
-    known = subject.robot.locks if Path(path).suffix.lower() == ".urdf" else {}
+    subject, suffix = make_export_subject(result), Path(path).suffix.lower()
+    subject = subject if suffix == ".c" else hold_plain_friction(subject, suffix)[0]
+    known = subject.robot.locks if suffix == ".urdf" else {}
     return verify_named_file(Path(path), Path(path), subject, lock or known)
 
 
@@ -260,6 +262,69 @@ def _set_pinocchio_position(q: Array, joint: Any, x: float) -> None:
     q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
 
 
+@dataclass(frozen=True, eq=False)
+class _MujocoFile:
+    """An MJCF file in MuJoCo: its model, and where it has the joints of the robot's tree."""
+
+    mujoco: Any
+    model: Any
+    robot: Robot
+    at_q: Any
+    at_v: Any
+    joints: list[int]
+
+    @staticmethod
+    def of(mujoco: Any, path: Path, robot: Robot, shown: Path) -> _MujocoFile:
+        """Load the file and find the joints."""
+        mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
+        try:
+            model = mujoco.MjModel.from_xml_path(str(path))
+        except ValueError as error:
+            raise ExportError(
+                "mujoco_cannot_load", "{path}: MuJoCo cannot load it: {reason}", path=shown,
+                reason=error,
+            ) from error  # fmt: skip
+        finally:
+            mujoco.set_mju_user_warning(None)
+        names = unique_names(link.joint for link in robot.links)
+        names = [names[k] for k in robot.tree_joints]
+        ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in names]
+        if -1 in ids:
+            raise ExportError("exported_joint_missing", "the file has no joint '{joint}'", joint=names[ids.index(-1)])
+        return _MujocoFile(mujoco, model, robot, model.jnt_qposadr[ids], model.jnt_dofadr[ids], ids)
+
+    def torques(self, motion: Motion, *disabled: str) -> Array:
+        """Torques (N, n) of MuJoCo's inverse dynamics without parts of it; other joints of the file do not move."""
+        mujoco, model = self.mujoco, self.model
+        data, state = mujoco.MjData(model), TreeState.of(self.robot, motion)
+        before = int(model.opt.disableflags)
+        for name in disabled:
+            model.opt.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{name}")
+        tau = np.empty_like(state.q)
+        for n in range(len(motion)):
+            data.qpos[self.at_q], data.qvel[self.at_v], data.qacc[self.at_v] = state.q[n], state.v[n], state.a[n]
+            mujoco.mj_inverse(model, data)
+            tau[n] = data.qfrc_inverse[self.at_v]
+        model.opt.disableflags = before
+        return state.project_torques(tau)
+
+    def coupling_error(self, motion: Motion, shown: Path) -> float:
+        """How far couplings and loops of the file are from closed along a motion that closes them here."""
+        mujoco, model = self.mujoco, self.model
+        tied = len(self.robot.couplings) + 3 * len(self.robot.closures)
+        data, apart = mujoco.MjData(model), 0.0
+        for q in TreeState.of(self.robot, motion).q if tied else ():
+            data.qpos[self.at_q] = q
+            mujoco.mj_forward(model, data)
+            apart = max(apart, float(np.abs(data.efc_pos[: data.ne]).max(initial=0.0)))
+            if data.ne != tied:
+                raise ExportError(
+                    "exported_constraints_mismatch", "{path}: MuJoCo finds {rows} rows of couplings and loops in place "
+                    "of {expected}", path=shown, rows=data.ne, expected=tied,
+                )  # fmt: skip
+        return apart
+
+
 def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, shown: Path) -> Verification:
     """MuJoCo's inverse dynamics, without constraints; dry friction is compared as a number."""
     try:
@@ -267,47 +332,140 @@ def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, sho
     except ImportError:
         return Verification("MuJoCo", np.nan, "MuJoCo is not installed (pip install mujoco)")
     robot = subject.robot
-    try:
-        model = mujoco.MjModel.from_xml_path(str(path))
-    except ValueError as error:
-        raise ExportError(
-            "mujoco_cannot_load", "{path}: MuJoCo cannot load it: {reason}", path=shown,
-            reason=error,
-        ) from error  # fmt: skip
-    data, state = mujoco.MjData(model), TreeState.of(robot, motion)
-    joints = unique_names(link.joint for link in robot.links)
-    names = [joints[k] for k in robot.tree_joints]
-    ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in names]
-    if -1 in ids:
-        raise ExportError("exported_joint_missing", "the file has no joint '{joint}'", joint=names[ids.index(-1)])
-    at_q, at_v = model.jnt_qposadr[ids], model.jnt_dofadr[ids]
-    apart = 0.0
-    tied = len(robot.couplings) + 3 * len(robot.closures)
-    for q in state.q if tied else ():
-        data.qpos[at_q] = q
-        mujoco.mj_forward(model, data)
-        apart = max(apart, float(np.abs(data.efc_pos[: data.ne]).max(initial=0.0)))
-        if data.ne != tied:
-            raise ExportError(
-                "exported_constraints_mismatch", "{path}: MuJoCo finds {rows} rows of couplings and loops in place of "
-                "{expected}", path=shown, rows=data.ne, expected=tied,
-            )  # fmt: skip
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-    tau = np.empty_like(state.q)
-    for n in range(len(motion)):
-        data.qpos[at_q], data.qvel[at_v], data.qacc[at_v] = state.q[n], state.v[n], state.a[n]
-        mujoco.mj_inverse(model, data)
-        tau[n] = data.qfrc_inverse[at_v]
+    file = _MujocoFile.of(mujoco, path, robot, shown)
+    apart = file.coupling_error(motion, shown)
+    if subject.springs is None:
+        file.model.jnt_stiffness[:] = 0.0  # those of a template, which are no part of the model
+    file.model.body_gravcomp[:] = 0.0
+    file.model.opt.density = file.model.opt.viscosity = 0.0
     active = [i for i, k in enumerate(robot.tree_joints) if k in robot.active_links]
     friction = [dict(robot.links[k].friction) for k in robot.active_links]
     viscous, coulomb = (np.array([max(f.get(key, 0.0), 0.0) for f in friction]) for key in ("viscous", "coulomb"))
-    ours = subject.rigid_torques(motion) + viscous * motion.v
-    dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
+    ours = subject.rigid_torques(motion) + viscous * motion.v + spring_torques(subject, motion)
+    dry = np.abs(file.model.dof_frictionloss[file.at_v][active] - coulomb).max(initial=0.0)
     return Verification(
         "MuJoCo",
-        max(largest_relative_difference(state.project_torques(tau), ours), float(dry), apart),
+        max(largest_relative_difference(file.torques(motion, "CONSTRAINT"), ours), float(dry), apart),
         remark=" (with viscous friction)",
     )
+
+
+def spring_torques(subject: ExportSubject, motion: Motion) -> Array:
+    """Torques (N, n) of the springs, with the offsets that these hold."""
+    if subject.springs is None:
+        return np.zeros_like(motion.q)
+    offset = [dict(subject.robot.links[k].friction).get("offset", 0.0) for k in subject.robot.active_links]
+    return np.asarray(np.where(subject.springs > 0.0, subject.springs * motion.q + np.array(offset), 0.0))
+
+
+# The exported file itself along recorded motions: the error that its user gets.
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Errors of an exported file on recordings, replayed by the software that loads it (`reader`).
+
+    nrmse (n,): as the file is; completed (n,): with what it cannot hold added, constant torques and those of own
+    columns, in a URDF rotor inertias, too. Both sides are filtered alike with `cutoff` (Hz). is_validation: whether the
+    recordings were not used for fitting. identified: mean NRMSE of the result itself.
+    """
+
+    reader: str
+    nrmse: Array
+    completed: Array
+    cutoff: float | None
+    is_validation: bool
+    identified: float
+
+    @property
+    def mean(self) -> float:
+        """Mean NRMSE over the joints, of the file as it is."""
+        return float(np.nanmean(self.nrmse))
+
+    @property
+    def mean_completed(self) -> float:
+        """Mean NRMSE over the joints, with what the file cannot hold added."""
+        return float(np.nanmean(self.completed))
+
+    def __str__(self) -> str:
+        data = "validation data" if self.is_validation else "the data used"
+        band = "unfiltered" if self.cutoff is None else f"{self.cutoff:.4g} Hz"
+        return (
+            f"replayed by {self.reader} on {data} ({band}): mean NRMSE {self.mean:.4f}; {self.mean_completed:.4f} with "
+            f"what the file cannot hold (constant torques, rotor inertias of a URDF) added; {self.identified:.4f} as "
+            "identified"
+        )
+
+
+def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, float], shown: Path) -> Replay | None:
+    """Errors of a file along the recordings that its result keeps; None where there are none."""
+    model, suffix = subject.model, path.suffix.lower()
+    if model is None or model.replay is None or suffix == ".c" or model.replay.joints != subject.robot.n:
+        return None
+    stretch, t, q, v, a, measured = model.replay.arrays()
+    motion = Motion(np.arange(float(len(t))), q, v, a)
+    robot, friction = subject.robot, [dict(subject.robot.links[k].friction) for k in subject.robot.active_links]
+    missing = np.array([f.get("offset", 0.0) for f in friction]) + np.zeros_like(q)
+    for column in model.equation.user_columns:
+        torque = column.values(robot.joint_names, q, v) * model.column_values[model.equation.names.index(column.name)]
+        missing[:, robot.joint_names.index(column.joint)] += torque
+    reader = "dynid"
+    if suffix == ".xml":
+        try:
+            import mujoco
+        except ImportError:
+            reader, tau = "dynid (MuJoCo is not installed)", _plain_torques(subject, motion)
+            tau = tau + spring_torques(subject, motion)
+        else:
+            reader, file = "MuJoCo", _MujocoFile.of(mujoco, path, robot, shown)
+            tau = file.torques(motion, "CONTACT", "LIMIT", "EQUALITY")
+        if subject.springs is not None:
+            missing = np.where(subject.springs > 0.0, 0.0, missing)
+    elif suffix == ".urdf":
+        import pinocchio as pin
+
+        reader, file = "pinocchio", pin.buildModelFromUrdf(str(path))
+        rotors = _rotor_inertias(robot) * a
+        names = unique_names(link.joint for link in robot.links)
+        at = [file.joints[file.getJointId(names[k])].idx_v for k in robot.active_links]
+        sign = np.where(np.abs(v) < STILL, 0.0, np.sign(v))
+        dry = getattr(file, "upperDryFrictionLimit", None)
+        dry = file.friction if dry is None else dry
+        tau = _pinocchio_torques(pin, file, robot, motion, lock) - rotors + file.damping[at] * v + dry[at] * sign
+        missing = missing + rotors
+    else:
+        tau = _plain_torques(subject, motion) + missing
+        missing = np.zeros_like(q)
+    errors = [_filtered_nrmse(stretch, t, measured, x, model.cutoff) for x in (tau, tau + missing)]
+    return Replay(reader, errors[0], errors[1], model.cutoff, model.replay.is_validation, model.validation.mean)
+
+
+def _plain_torques(subject: ExportSubject, motion: Motion) -> Array:
+    """Torques (N, n) of the rigid body, viscous and Coulomb friction."""
+    friction = [dict(subject.robot.links[k].friction) for k in subject.robot.active_links]
+    viscous, coulomb = (np.array([f.get(key, 0.0) for f in friction]) for key in ("viscous", "coulomb"))
+    sign = np.where(np.abs(motion.v) < STILL, 0.0, np.sign(motion.v))
+    return np.asarray(subject.rigid_torques(motion) + viscous * motion.v + coulomb * sign)
+
+
+def _filtered_nrmse(stretch: Array, t: Array, measured: Array, predicted: Array, cutoff: float | None) -> Array:
+    """NRMSE (n,) of predictions over stretches of samples, both sides filtered alike."""
+    from scipy.signal import butter, sosfiltfilt
+
+    errors, kept = [], []
+    for k in np.unique(stretch):
+        own = stretch == k
+        pair = [measured[own], predicted[own]]
+        rate = 1.0 / float(np.median(np.diff(t[own]))) if own.sum() > 1 else 0.0
+        if cutoff is not None and rate > 2.2 * cutoff and own.sum() > 30:
+            sos = butter(4, cutoff / (0.5 * rate), output="sos")
+            pair = [np.asarray(sosfiltfilt(sos, x, axis=0)) for x in pair]
+        errors.append(pair[0] - pair[1])
+        kept.append(pair[0])
+    size = np.concatenate(kept).std(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        nrmse = np.sqrt((np.concatenate(errors) ** 2).mean(axis=0)) / size
+    return np.asarray(np.where(np.isfinite(nrmse), nrmse, np.nan))
 
 
 # The joints of the tree, passive ones included, along motions of the active ones.
