@@ -83,7 +83,7 @@ def test_identify_writes_no_urdf_of_what_is_not_trusted(tmp_path: Path, run: Com
 
 @pytest.mark.parametrize("per_log", [False, True])
 def test_refitted_friction_is_least_squares_beside_the_bodies(per_log: bool) -> None:
-    """As if sign(v) itself were fitted to what the rigid body leaves of the torques, though no sample is kept."""
+    """As if sign(v) were fitted to what the rigid body leaves of the torques, within 5 % though no sample is kept."""
     robot = with_bodies("gautier3", friction=True)
     data = [recorded(robot), recorded(robot, seed=1)]
     result = dynid.identify(robot, data, friction=RECIPE, friction_per_log=per_log)
@@ -97,7 +97,9 @@ def test_refitted_friction_is_least_squares_beside_the_bodies(per_log: bool) -> 
         v = np.concatenate([log.v[:, j] for log in data])
         left = np.concatenate([log.tau[:, j] - torque[:, j] for log in data])
         columns = np.column_stack([v, np.sign(v), np.ones(len(v))])
-        assert_allclose(found[:3, j], np.linalg.lstsq(columns, left, rcond=None)[0], rtol=0.02, atol=0.01)
+        best = np.linalg.lstsq(columns, left, rcond=None)[0]
+        off = columns @ (found[:3, j] - best)
+        assert np.sqrt((off**2).mean()) < 0.05 * np.abs(columns @ best).mean()
     assert not found[3].any()
 
 
