@@ -30,7 +30,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return CommandLine(monkeypatch, capsys)
 
 
-def recorded(robot: Any, *, seed: int = 0, noise: float = 0.02) -> dynid.Log:
+def recorded(robot: Any, *, seed: int = 0, noise: float = 0.02) -> Any:
     motion = smooth_path(robot, np.arange(0.0, 12.0, 0.01), scale=2.0)
     return dynid.simulate(robot, motion, noise=noise, seed=seed)
 

@@ -28,7 +28,7 @@ class JointFriction:
     """Friction at the motors: one row of `values` (columns, n) per symbol of the blocks, in their order.
 
     scale (n,) and held as in FrictionShapes; transmission (n, n): motor positions = transmission @ joint positions.
-    rigid: standard parameters of the torque whose size `load` takes, None without that block.
+    rigid: standard parameters, as first estimated, of the torque whose size `load` takes; None without that block.
     """
 
     blocks: tuple[str, ...]
@@ -51,7 +51,7 @@ class JointFriction:
     @property
     def has_memory(self) -> bool:
         """Whether it needs more than positions and velocities of one instant."""
-        return not set(self.blocks) <= set(_STATELESS)
+        return not set(self.blocks) <= set(_STATELESS) or len(self.shapes.stop_widths) > 0
 
     @property
     def shapes(self) -> FrictionShapes:
@@ -75,6 +75,24 @@ class JointFriction:
             rows.append(sliding)
         together = np.array(rows).reshape(-1, len(self.scale))
         return JointFriction(tuple(blocks), together, self.scale, self.transmission)
+
+    def torques_with_memory(self, motion: Motion, rigid: Array, stops: Array) -> Array:
+        """Friction (N, n) as a controller has it, sample by sample; stops (w, n): the state at the first sample.
+
+        As `predict`, but for `lag`, which is the difference to the sample before, not to both neighbours. rigid (N, n):
+        torques of the joints whose size `load` takes.
+        """
+        T = self.transmission
+        q, v = np.ascontiguousarray(motion.q @ T.T), motion.v @ T.T
+        load = np.asarray(np.linalg.solve(T.T, rigid.T).T, dtype=np.float64)
+        columns = self.shapes.column_values(motion.t, q, v, self.shapes.stops_along(q, stops), load)
+        if "lag" in self.blocks:
+            signs = replace(self.shapes, blocks=("coulomb",))
+            held = [k for k, w in enumerate(self.shapes.stop_widths) if np.array_equal(w, self.held * self.scale)]
+            along = signs.column_values(motion.t, q, v, self.shapes.stops_along(q, stops)[:, held], None)[:, 0]
+            row = sum(len(find_friction_block(block).symbols) for block in self.blocks[: self.blocks.index("lag")])
+            columns[0, row], columns[1:, row] = 0.0, np.diff(along, axis=0) / np.diff(motion.t)[:, None]
+        return np.asarray((columns * self.values).sum(axis=1) @ T)
 
     def torques(self, motion: Motion) -> Array:
         """Friction (N, n) along a motion, while sliding: every block looks at one sample only."""

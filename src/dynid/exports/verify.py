@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,8 @@ def find_compiler() -> str:
     return found
 
 
-def torques_of_c_code(path: Path, robot: Robot, motion: Motion, shown: Path | None = None) -> dict[str, Array]:
-    """Torques (N, n) of every function of the file along a motion; shown: the name of the file in errors."""
-    shown = shown or path
+def compile_c_code(path: Path, shown: Path) -> ctypes.CDLL:
+    """Compile a file and load it; shown: its name in errors."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "robot.so"
         command = [find_compiler(), *FLAGS, "-o", str(library), "-x", "c", "-", "-lm"]
@@ -66,7 +65,40 @@ def torques_of_c_code(path: Path, robot: Robot, motion: Motion, shown: Path | No
                 "export_does_not_compile", "{path} does not compile: {reason}", path=shown,
                 reason=done.stderr.strip().splitlines()[0],
             )  # fmt: skip
-        code = ctypes.CDLL(str(library))
+        return ctypes.CDLL(str(library))
+
+
+def friction_steps_of_c_code(
+    path: Path, subject: ExportSubject, motion: Motion, stops: Array, shown: Path | None = None
+) -> Array:
+    """Friction (N, n) of the function with a memory along a motion; stops (w, n): its state at the first sample."""
+    code, prefix, n = compile_c_code(path, shown or path), c_name_prefix(subject.robot.name), subject.robot.n
+
+    class State(ctypes.Structure):
+        _fields_ = (
+            ("q", ctypes.c_double * n),
+            ("stop", ctypes.c_double * (n * max(1, len(stops)))),
+            ("sign", ctypes.c_double * n),
+            ("started", ctypes.c_int),
+        )
+
+    state, tau = State(), np.zeros((len(motion), n))
+    getattr(code, f"{prefix}_friction_reset")(ctypes.byref(state))
+    for k, x in enumerate(np.ravel(stops)):
+        state.stop[k] = x
+    step = getattr(code, f"{prefix}_friction_step")
+    step.restype = None
+    rows = [np.ascontiguousarray(x) for x in (motion.q, motion.v, motion.a)]
+    for k in range(len(motion)):
+        inputs = [ctypes.c_void_p(row[k].ctypes.data) for row in rows]
+        dt = ctypes.c_double(motion.t[k] - motion.t[k - 1] if k else 0.0)
+        step(ctypes.byref(state), *inputs, dt, ctypes.c_void_p(tau[k].ctypes.data))
+    return tau
+
+
+def torques_of_c_code(path: Path, robot: Robot, motion: Motion, shown: Path | None = None) -> dict[str, Array]:
+    """Torques (N, n) of every function of the file along a motion; shown: the name of the file in errors."""
+    code = compile_c_code(path, shown or path)
     prefix = c_name_prefix(robot.name)
     X = ctypes.addressof(ctypes.c_double.in_dll(code, f"{prefix}_base_parameters"))
     torques = {}
@@ -180,15 +212,39 @@ def _verify_by_compiler(path: Path, subject: ExportSubject, motion: Motion, *, s
         return Verification("gcc", np.nan, "there is no C compiler (gcc or cc) here")
     ours, friction = subject.rigid_torques(motion), subject.friction.torques(motion)
     still = Motion(motion.t, motion.q, 0.0 * motion.v, 0.0 * motion.a)
-    pairs = (
+    pairs = [
         (theirs["inverse_dynamics"], ours),
         (theirs["regressor_times"], ours),
         (theirs["gravity"], subject.rigid_torques(still)),
         (theirs["friction"], friction),
-    )
+    ]
     scale = np.abs(ours + friction).max(axis=0)
+    if subject.friction.has_memory:
+        pairs.append(_friction_steps(path, subject, shown))
+        scale = np.maximum(scale, np.abs(pairs[-1][1]).max(axis=0))
     error = max(float((np.abs(a - b) / np.maximum(scale, 1e-6 * scale.max() or 1.0)).max()) for a, b in pairs)
     return Verification("gcc", error)
+
+
+def _friction_steps(path: Path, subject: ExportSubject, shown: Path) -> tuple[Array, Array]:
+    """Friction with its memory by the C code and by the model, along motions with constant accelerations.
+
+    There the acceleration at which the model finds rest, a mean over neighbours, is that of the sample: one half moves
+    and turns back, in the other all joints rest.
+    """
+    friction, rng, n = subject.friction, np.random.default_rng(0), subject.robot.n
+    t, found = 0.005 * np.arange(200.0), []
+    for speed in (1.0, 0.005):
+        v, a = speed * rng.standard_normal(n), 2.0 * speed * rng.standard_normal(n)
+        q = random_states(subject.robot, 1).q + np.outer(t, v) + 0.5 * np.outer(t**2, a)
+        motion = Motion(t, q, v + np.outer(t, a), a + 0.0 * q)
+        rigid = np.zeros_like(q)
+        if friction.rigid is not None:
+            rigid = replace(subject, robot=subject.robot.with_parameters(friction.rigid)).rigid_torques(motion)
+        stops = rng.uniform(-1.0, 1.0, friction.shapes.stop_widths.shape)
+        theirs = friction_steps_of_c_code(path, subject, motion, stops, shown)
+        found.append((theirs, friction.torques_with_memory(motion, rigid, stops)))
+    return np.concatenate([x for x, _ in found]), np.concatenate([x for _, x in found])
 
 
 def _verify_by_pinocchio(
