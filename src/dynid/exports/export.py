@@ -12,7 +12,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c_code
-from dynid.exports.mjcf import write_mjcf
+from dynid.exports.mjcf import update_mjcf, write_mjcf
 from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import (
     ExportSubject,
@@ -59,12 +59,12 @@ def export(
 ) -> Export:
     """Write an Identification, PhysicalParameters or Robot by the suffix: .urdf, .xml (MJCF), .toml, .c or .json.
 
-    template: a URDF whose inertial elements and friction are replaced while all else stays, byte for byte; if missing,
-    the one that the robot was loaded from, if it is still there and fits, else a new one is made. lock: joints of the
-    template that were held during identification, by default those that the robot knows of (`robot.locks`). Friction
-    that a robot file cannot hold becomes viscous and Coulomb friction, refitted to the data. A bare Identification is
-    made physical first where bodies are needed. force: write a .urdf or .xml of a result whose verdict is not to trust
-    it, which is refused otherwise.
+    template: a URDF or MJCF file whose inertias, armatures and friction are replaced while all else stays, byte for
+    byte; if missing, the one that the robot was loaded from, if it is still there and fits, else a new one is made.
+    lock: joints of a URDF template that were held during identification, by default those that the robot knows of
+    (`robot.locks`). Friction that a robot file cannot hold becomes viscous and Coulomb friction, refitted to the data.
+    A bare Identification is made physical first where bodies are needed. force: write a .urdf or .xml of a result whose
+    verdict is not to trust it, which is refused otherwise.
 
     The file is loaded again and its torques are compared (`verify`) before it takes its place: where that fails,
     nothing is written.
@@ -75,8 +75,8 @@ def export(
         raise ExportError(
             "unsupported_suffix", "{path}: the name must end in one of {suffixes}", path=path, suffixes=list(SUFFIXES),
         )  # fmt: skip
-    if template is not None and suffix != ".urdf":
-        raise ExportError("template_not_applicable", "{path}: a template is for .urdf files", path=path)
+    if template is not None and suffix not in (".urdf", ".xml"):
+        raise ExportError("template_not_applicable", "{path}: a template is for .urdf and .xml files", path=path)
     if lock and suffix != ".urdf":
         raise ExportError(
             "lock_without_template", "{path}: {lock} is for the joints of a URDF template; other files hold the robot "
@@ -105,7 +105,7 @@ def export(
             "lock_without_template", "{lock} is for the joints of a URDF template, and there is none", "leave it out",
             lock=Option("lock"),
         )  # fmt: skip
-    for make in _export_attempts(subject, suffix, template, held):
+    for make in _export_attempts(subject, path, template, held):
         try:
             made = make()
             with write_then_replace(path) as beside:
@@ -113,7 +113,8 @@ def export(
                 checked = _verify_before_rename(path, beside, subject, held)
                 replay = replay_named_file(beside, subject, held, path)
         except (ExportError, RobotFileError) as error:
-            reason = (Message("template_not_usable", "a new URDF was made: {reason}", reason=error),)
+            form = "URDF" if suffix == ".urdf" else "MJCF"
+            reason = (Message("template_not_usable", "a new {form} was made: {reason}", form=form, reason=error),)
             failure = error
             continue
         notes = (*reason, *refitted, *made.notes)
@@ -151,19 +152,22 @@ class _ExportContent(NamedTuple):
 
 
 def _export_attempts(
-    subject: ExportSubject, suffix: str, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
+    subject: ExportSubject, path: Path, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
 ) -> list[Callable[[], _ExportContent]]:
-    """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
+    """Ways to make the file, to be tried in turn: a URDF or MJCF file that cannot be updated is made anew."""
+    source, suffix = Path(subject.robot.source), path.suffix.lower()
+    has_source = source.suffix.lower() == suffix and source.is_file()
     match suffix:
         case ".urdf":
-            source = Path(subject.robot.source)
             if template is not None:
                 return [lambda: _updated_urdf_content(subject, Path(template), lock)]
-            has_source = source.suffix.lower() == ".urdf" and source.is_file()
             first = [lambda: _updated_urdf_content(subject, source, lock, told=True)]
             return [*(first if has_source else []), lambda: _new_urdf_content(subject)]
         case ".xml":
-            return [lambda: _mjcf_content(subject)]
+            if template is not None:
+                return [lambda: _updated_mjcf_content(subject, Path(template), path)]
+            first = [lambda: _updated_mjcf_content(subject, source, path, told=True)]
+            return [*(first if has_source else []), lambda: _mjcf_content(subject)]
         case ".c":
             return [lambda: _c_content(subject)]
     notes = (_BASE_NOTE,) if subject.of_base else ()
@@ -200,14 +204,32 @@ def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
     return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject))
 
 
+def _updated_mjcf_content(subject: ExportSubject, template: Path, path: Path, *, told: bool = False) -> _ExportContent:
+    """Content of the template MJCF with new inertias, armatures and friction, with notes and warnings."""
+    _check_template(template, ".xml")
+    losses = friction_left_out_warnings(subject)
+    data, notes = update_mjcf(subject, template, path.parent)
+    what = "all but inertias, armatures and friction is taken from {template}"
+    said = (Message("template_from_source", what, template=template),) if told else ()
+    return _ExportContent(data, (*said, *notes), losses)
+
+
+def _check_template(template: Path, suffix: str) -> None:
+    """Refuse a template that is not there, or of another format."""
+    if not template.is_file():
+        raise ExportError("file_not_found", "there is no template '{template}'", template=template)
+    if template.suffix.lower() != suffix:
+        raise ExportError(
+            "template_of_other_format", "template '{template}': a {suffix} file is made from a {suffix}",
+            template=template, suffix=suffix,
+        )  # fmt: skip
+
+
 def _updated_urdf_content(
     subject: ExportSubject, template: Path, lock: Mapping[str, float], *, told: bool = False
 ) -> _ExportContent:
     """Content of the template URDF with new inertial elements and friction, with notes and warnings."""
-    if not template.is_file():
-        raise ExportError("file_not_found", "there is no template '{template}'", template=template)
-    if template.suffix.lower() != ".urdf":
-        raise ExportError("template_not_urdf", "template '{template}': only a .urdf can be updated", template=template)
+    _check_template(template, ".urdf")
     data, notes = update_urdf(subject, template, lock)
     what = "all but the inertial elements and friction is taken from {template}"
     said = (Message("template_from_source", what, template=template),) if told else ()

@@ -199,25 +199,25 @@ def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes]
         nonlocal start
         trail.append(tag)
         if trail == ["robot", "link"]:
-            end = _end_of_tag(data, parser.CurrentByteIndex)
+            end = end_of_tag(data, parser.CurrentByteIndex)
             open_link.append((attributes.get("name", ""), end, data[end - 2 : end - 1] == b"/", []))
         elif trail == ["robot", "link", "inertial"]:
             start = parser.CurrentByteIndex
         elif trail == ["robot", "joint"]:
-            inside = _end_of_tag(data, parser.CurrentByteIndex)
+            inside = end_of_tag(data, parser.CurrentByteIndex)
             joints.append(JointBytes(attributes.get("name", ""), attributes.get("type", ""), inside))
         elif trail == ["robot", "joint", "limit"]:
-            joints[-1].limit, joints[-1].attributes = _end_of_tag(data, parser.CurrentByteIndex), tuple(attributes)
+            joints[-1].limit, joints[-1].attributes = end_of_tag(data, parser.CurrentByteIndex), tuple(attributes)
         elif trail == ["robot", "joint", "dynamics"]:
             at = parser.CurrentByteIndex
-            joints[-1].dynamics += ((at, _end_of_tag(data, at), attributes),)
+            joints[-1].dynamics += ((at, end_of_tag(data, at), attributes),)
 
     def on_end_tag(tag: str) -> None:
         """Note where links and inertial elements end."""
         if trail == ["robot", "link", "inertial"]:
-            end = _end_of_tag(data, start)
+            end = end_of_tag(data, start)
             if data[end - 2 : end - 1] != b"/":  # not <inertial/>, whose end is reported after it
-                end = _end_of_tag(data, parser.CurrentByteIndex)
+                end = end_of_tag(data, parser.CurrentByteIndex)
             open_link[-1][3].append((start, end))
         elif trail == ["robot", "link"]:
             name, end, is_empty, inertials = open_link.pop()
@@ -240,7 +240,7 @@ def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes]
     return found, joints
 
 
-def _end_of_tag(data: bytes, start: int) -> int:
+def end_of_tag(data: bytes, start: int) -> int:
     """Place after the `>` that ends the tag; one inside quotes does not."""
     quote = b""
     for k in range(start, len(data)):
@@ -259,7 +259,7 @@ SPECK = from_body(Body(1e-6, np.zeros(3), 1e-9 * np.eye(3)))
 
 
 @dataclass(frozen=True, eq=False)
-class _CarriedLink:
+class CarriedLink:
     """A link that rides on another one: its place there, and its nominal parameters in its own frame."""
 
     name: str
@@ -267,14 +267,13 @@ class _CarriedLink:
     nominal: Array
 
 
-def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
-    """Return the template with the subject's inertial parameters, and notes on what was done."""
-    robot = subject.robot
-    snap = check_same_robot(robot, template, lock)
-    bodies = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
-    check_bodies(robot, bodies, "a URDF")
-    root = read_xml(template, "robot", "is this a URDF?")
-    riders = _find_carried_links(root, robot, lock, snap)
+def share_among_riders(
+    robot: Robot, bodies: Mapping[int, Array], riders: Mapping[str, list[CarriedLink]], *, strictly: bool = False
+) -> tuple[dict[str, Array], list[Message]]:
+    """Parameters of links and of those that ride on them, by name, each in its own frame; bodies: their sums.
+
+    strictly: no link may be without mass.
+    """
     new: dict[str, Array] = {}
     notes: list[Message] = []
     for k, link in enumerate(robot.links):
@@ -283,7 +282,7 @@ def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float
         if np.abs(rest).max() <= ROUNDING * np.abs(bodies[k]).max():
             rest = np.zeros(10)  # a link without mass of its own
         names = [f"'{r.name}'" for r in own]
-        if not own or is_possible_body(rest, part_of=bodies[k]):
+        if not own or is_possible_body(rest, strictly=strictly, part_of=bodies[k]):
             if own:
                 notes.append(Message(
                     "merged_links_kept_values", "link '{link}' got what was identified minus {merged}, which kept "
@@ -297,6 +296,17 @@ def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float
             "merged_links_mass_moved", "link '{link}' got all that was identified, and {merged} almost nothing: with "
             "their nominal values, the rest would be no body", link=link.name, merged=names,
         ))  # fmt: skip
+    return new, notes
+
+
+def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
+    """Return the template with the subject's inertial parameters, and notes on what was done."""
+    robot = subject.robot
+    snap = check_same_robot(robot, template, lock)
+    bodies = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
+    check_bodies(robot, bodies, "a URDF")
+    root = read_xml(template, "robot", "is this a URDF?")
+    new, notes = share_among_riders(robot, bodies, _find_carried_links(root, robot, lock, snap))
     friction = {robot.links[k].joint: dict(robot.links[k].friction) for k in robot.active_links}
     data, limited = _replace_elements(template, new, {name: own for name, own in friction.items() if own})
     if limited:
@@ -364,11 +374,11 @@ def _pose_and_axis_difference(a: Link, b: Link) -> float:
 
 def _find_carried_links(
     root: Element, robot: Robot, lock: Mapping[str, float], snap: bool
-) -> dict[str, list[_CarriedLink]]:
+) -> dict[str, list[CarriedLink]]:
     """Of every moving link: those that fixed and locked joints put on it."""
     links = {element.get("name", ""): element for element in root.findall("link")}
     moving = {link.joint for link in robot.links}
-    carried: dict[str, list[_CarriedLink]] = {link.name: [] for link in robot.links}
+    carried: dict[str, list[CarriedLink]] = {link.name: [] for link in robot.links}
     joints: dict[str, list[Element]] = {}
     for joint in root.findall("joint"):
         parent = joint.find("parent")
@@ -381,7 +391,7 @@ def _find_carried_links(
                 child = joint.find("child")
                 rider = "" if child is None else child.get("link", "")
                 place = T @ pose_from_origin(joint, snap=snap) @ locked_joint_motion(joint, lock)
-                riders.append(_CarriedLink(rider, place, link_inertia(links[rider], snap=snap)))
+                riders.append(CarriedLink(rider, place, link_inertia(links[rider], snap=snap)))
                 waiting.append((rider, place))
     return carried
 

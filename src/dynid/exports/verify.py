@@ -353,6 +353,9 @@ class _MujocoFile:
         """Torques (N, n) of MuJoCo's inverse dynamics without parts of it; other joints of the file do not move."""
         mujoco, model = self.mujoco, self.model
         data, state = mujoco.MjData(model), TreeState.of(self.robot, motion)
+        for name, x in self.robot.locks.items():
+            if (number := mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name)) >= 0:
+                data.qpos[model.jnt_qposadr[number]] = x
         before = int(model.opt.disableflags)
         for name in disabled:
             model.opt.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{name}")
@@ -363,6 +366,20 @@ class _MujocoFile:
             tau[n] = data.qfrc_inverse[self.at_v]
         model.opt.disableflags = before
         return state.project_torques(tau)
+
+    def leave_out_what_the_model_lacks(self, subject: ExportSubject) -> None:
+        """Drop springs, gravity compensation and friction of passive joints that a template brings."""
+        model, robot = self.model, self.robot
+        if subject.springs is None:
+            model.jnt_stiffness[:] = 0.0
+        model.body_gravcomp[:] = 0.0
+        model.opt.density = model.opt.viscosity = 0.0
+        model.tendon_stiffness[:] = model.tendon_damping[:] = 0.0
+        for k, at in zip(robot.tree_joints, self.at_v, strict=True):
+            if k not in robot.active_links:
+                model.dof_armature[at] = 0.0
+            if not robot.links[k].friction or k not in robot.active_links:
+                model.dof_damping[at] = model.dof_frictionloss[at] = 0.0
 
     def coupling_error(self, motion: Motion, shown: Path) -> float:
         """How far couplings and loops of the file are from closed along a motion that closes them here."""
@@ -390,20 +407,30 @@ def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, sho
     robot = subject.robot
     file = _MujocoFile.of(mujoco, path, robot, shown)
     apart = file.coupling_error(motion, shown)
-    if subject.springs is None:
-        file.model.jnt_stiffness[:] = 0.0  # those of a template, which are no part of the model
-    file.model.body_gravcomp[:] = 0.0
-    file.model.opt.density = file.model.opt.viscosity = 0.0
-    active = [i for i, k in enumerate(robot.tree_joints) if k in robot.active_links]
+    file.leave_out_what_the_model_lacks(subject)
     friction = [dict(robot.links[k].friction) for k in robot.active_links]
     viscous, coulomb = (np.array([max(f.get(key, 0.0), 0.0) for f in friction]) for key in ("viscous", "coulomb"))
     ours = subject.rigid_torques(motion) + viscous * motion.v + spring_torques(subject, motion)
+    active = [i for i, k in enumerate(robot.tree_joints) if k in robot.active_links]
     dry = np.abs(file.model.dof_frictionloss[file.at_v][active] - coulomb).max(initial=0.0)
-    return Verification(
-        "MuJoCo",
-        max(largest_relative_difference(file.torques(motion, "CONSTRAINT"), ours), float(dry), apart),
-        remark=" (with viscous friction)",
-    )
+    theirs, remark = file.torques(motion, "CONSTRAINT"), " (with viscous friction)"
+    error = max(largest_relative_difference(theirs, ours), float(dry), apart)
+    if error > TOLERANCE and not robot.couplings and not robot.closures:
+        pair = [_torques_of_mjcf(path, subject, motion, snap=snap) for snap in (False, True)]
+        if pair[0] is not None and pair[1] is not None and largest_relative_difference(pair[0], theirs) <= TOLERANCE:
+            if (again := max(largest_relative_difference(pair[1], ours), float(dry))) <= TOLERANCE:
+                return Verification("MuJoCo, almost right angles taken for right", again, remark=remark)
+    return Verification("MuJoCo", error, remark=remark)
+
+
+def _torques_of_mjcf(path: Path, subject: ExportSubject, motion: Motion, *, snap: bool) -> Array | None:
+    """Torques of an MJCF file as it is read here, with viscous friction and springs; None with other joints."""
+    robot, read = subject.robot, load_robot(path, snap=snap)
+    read = lock_loaded_robot(read, {name: x for name, x in robot.locks.items() if name in read.joint_names})
+    if read.joint_names != robot.joint_names:
+        return None
+    viscous = np.array([max(dict(robot.links[k].friction).get("viscous", 0.0), 0.0) for k in robot.active_links])
+    return make_export_subject(read).rigid_torques(motion) + viscous * motion.v + spring_torques(subject, motion)
 
 
 def spring_torques(subject: ExportSubject, motion: Motion) -> Array:

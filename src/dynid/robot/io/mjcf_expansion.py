@@ -286,6 +286,8 @@ def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
         for part in list(asset):
             if part.tag != "mesh" or (part.get("name") or Path(part.get("file", "")).stem) not in used:
                 asset.remove(part)
+    for compiler in alone.findall("compiler"):
+        compiler.attrib.pop("fusestatic", None)  # every body is asked for
     folder = path.resolve().parent
     named = [compiler for compiler in alone.findall("compiler") if compiler.get("meshdir") or compiler.get("assetdir")]
     for compiler in named or [SubElement(alone, "compiler")]:
