@@ -106,7 +106,7 @@ def export(
     result: Annotated[str, typer.Argument(help="a result .json of dynid, a robot file, or a bundled robot's name")],
     out: Annotated[Path, typer.Argument(help="the file to write: .urdf, .xml (MJCF), .toml, .c or .json")],
     template: Annotated[
-        Path | None, typer.Option(help="a .urdf of which all but the inertial elements is kept as it is")
+        Path | None, typer.Option(help="a .urdf or .xml of which all but inertias and friction is kept as it is")
     ] = None,
     lock: LockOption = None,
     force: Annotated[bool, typer.Option("--force", help="write a result that is not to be trusted, too")] = False,
@@ -124,7 +124,7 @@ def export(
     terminal.check_output_path("--json", json, keep=[Path(result), *([template] if template else [])])
     if json is not None and json.resolve() == out.resolve():
         raise DynidError("same_output_twice", "OUT and --json both name {out}", "give them different names", out=out)
-    if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
+    if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() not in (".urdf", ".xml"):
         raise DynidError("output_is_input", "OUT {out}: this is the input", "choose another name", out=out)
     locks = terminal.parse_locks(lock or [])
     found = read_result(result, locks)
