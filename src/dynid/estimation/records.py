@@ -123,7 +123,7 @@ class ParameterRow:
 def identification_to_file_layout(x: Identification, data: Data) -> Data:
     """Layout of a result file from the data of the fields."""
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
-    for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor", "log_growth"):
+    for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor", "log_growth", "replay"):
         if data[name] in (None, {}, [], ()):  # as in files of dynid before there were any
             del data[name]
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)

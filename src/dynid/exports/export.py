@@ -118,7 +118,8 @@ def export(
             failure = error
             continue
         notes = (*reason, *refitted, *made.notes)
-        return Export(path, subject, notes, (*warnings, *made.losses), checked, made.operations, replay)
+        warnings = (*warnings, *made.losses, *(() if replay is None else replay.warnings))
+        return Export(path, subject, notes, warnings, checked, made.operations, replay)
     assert failure is not None
     raise failure
 

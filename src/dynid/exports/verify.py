@@ -22,7 +22,7 @@ from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import ExportSubject, hold_plain_friction, make_export_subject
 from dynid.identifiability.samples import random_samples
-from dynid.messages import Option
+from dynid.messages import Message, Option
 from dynid.robot.io.xml import unique_names
 from dynid.robot.load import load_robot
 from dynid.robot.locking import lock_loaded_robot
@@ -444,6 +444,10 @@ def spring_torques(subject: ExportSubject, motion: Motion) -> Array:
 # The exported file itself along recorded motions: the error that its user gets.
 
 
+POOR = (2.0, 0.1)
+"""Error of a file over that of the result, and mean NRMSE, beyond both of which it is a warning."""
+
+
 @dataclass(frozen=True, eq=False)
 class Replay:
     """Errors of an exported file on recordings, replayed by the software that loads it (`reader`).
@@ -469,6 +473,15 @@ class Replay:
     def mean_completed(self) -> float:
         """Mean NRMSE over the joints, with what the file cannot hold added."""
         return float(np.nanmean(self.completed))
+
+    @property
+    def warnings(self) -> tuple[Message, ...]:
+        """Warning where the file explains the recordings much worse than the result."""
+        if self.mean <= max(POOR[0] * self.identified, POOR[1]):
+            return ()
+        what = "{reader} explains the recordings by this file with a mean NRMSE of {nrmse:.3f}, the result with "
+        facts = {"reader": self.reader, "nrmse": self.mean, "identified": self.identified}
+        return (Message("export_replays_poorly", what + "{identified:.3f}", **facts),)
 
     def __str__(self) -> str:
         data = "validation data" if self.is_validation else "the data used"
