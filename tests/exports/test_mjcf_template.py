@@ -13,7 +13,7 @@ import dynid
 from bodies import with_bodies
 from dynid.robot.robot import Robot
 from dynid.robot.transform import freeze
-from robots import random_inertia
+from robots import random_inertia, smooth_path
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -206,6 +206,28 @@ def test_what_the_model_does_not_have_is_kept_and_named(tmp_path: Path) -> None:
     model = mujoco.MjModel.from_xml_path(str(tmp_path / "new.xml"))
     assert model.joint("elbow").damping[0] == 5.0
     assert model.joint("elbow").stiffness[0] == 7.0
+
+
+def test_constant_torques_are_soft_springs_unless_the_file_has_one(tmp_path: Path) -> None:
+    """10,000 rad away, in degrees where the file counts in these; a joint with a spring of its own keeps that."""
+    file = write_arm(tmp_path / "arm.xml", COMPILERS[0])
+    robot = dynid.load_robot(file)
+    friction = (("viscous", 1.0), ("coulomb", 0.5), ("offset", -0.7))
+    real = replace(robot, links=tuple(replace(link, friction=friction) for link in robot.links))
+    log = dynid.simulate(real, smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0), noise=0.01)
+    result = dynid.identify(robot, log, friction=("viscous", "coulomb", "offset"))
+    for own in ("", " stiffness='7'"):
+        file.write_text(file.read_text().replace("damping='5'", f"damping='5'{own}"))
+        done = dynid.export(result, tmp_path / "new.xml", template=file)
+        assert done.verification.passed
+        assert dynid.verify(tmp_path / "new.xml", done.subject).passed
+        model = mujoco.MjModel.from_xml_path(str(tmp_path / "new.xml"))
+        joints = ["shoulder", "elbow", "hand_joint"]
+        constant = {name: -float(model.joint(name).stiffness[0] * model.joint(name).qpos_spring[0]) for name in joints}
+        assert constant["shoulder"] == pytest.approx(-0.7, abs=0.02)
+        assert (constant["elbow"] == pytest.approx(-0.7, abs=0.02)) == (not own)
+        assert ("constant_torque_left_out" in [w.code for w in done.warnings]) == bool(own)
+        assert "constant_torque_as_spring" in [n.code for n in done.notes]
 
 
 def test_locked_joints_ride_on_their_carrier(tmp_path: Path) -> None:

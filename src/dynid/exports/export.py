@@ -20,6 +20,7 @@ from dynid.exports.subject import (
     hold_plain_friction,
     make_export_subject,
     rotor_spin_warnings,
+    soft_spring_notes,
 )
 from dynid.exports.urdf import template_friction_warnings, update_urdf, write_urdf
 from dynid.exports.verify import Replay, Verification, replay_named_file, verify_named_file
@@ -196,7 +197,7 @@ def _c_content(subject: ExportSubject) -> _ExportContent:
 def _mjcf_content(subject: ExportSubject) -> _ExportContent:
     """Content of the MJCF file, with notes and warnings on what it leaves out."""
     text, notes = write_mjcf(subject)
-    return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject))
+    return _ExportContent(text.encode(), (*notes, *soft_spring_notes(subject)), friction_left_out_warnings(subject))
 
 
 def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
@@ -208,8 +209,9 @@ def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
 def _updated_mjcf_content(subject: ExportSubject, template: Path, path: Path, *, told: bool = False) -> _ExportContent:
     """Content of the template MJCF with new inertias, armatures and friction, with notes and warnings."""
     _check_template(template, ".xml")
+    data, notes, subject = update_mjcf(subject, template, path.parent)
     losses = friction_left_out_warnings(subject)
-    data, notes = update_mjcf(subject, template, path.parent)
+    notes = (*notes, *soft_spring_notes(subject))
     what = "all but inertias, armatures and friction is taken from {template}"
     said = (Message("template_from_source", what, template=template),) if told else ()
     return _ExportContent(data, (*said, *notes), losses)

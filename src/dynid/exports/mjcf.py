@@ -455,6 +455,15 @@ class _MjcfTemplate:
             for k, body in enumerate(self.every, 1)
         }
 
+    def sprung_joints(self) -> list[Element]:
+        """Joints that have a spring in the file."""
+        found = []
+        for k, body in enumerate(self.every, 1):
+            joints = body.findall("joint")
+            for joint, number in zip(joints, range(self.model.body_jntadr[k], self.model.njnt), strict=False):
+                found += [joint] if np.any(self.model.jnt_stiffness[number]) else []
+        return found
+
     def nominal(self, body: Element) -> Array:
         """Ten parameters of a body in its frame, as MuJoCo has them."""
         k = self.every.index(body) + 1
@@ -465,12 +474,19 @@ class _MjcfTemplate:
         return from_body(Body(float(self.model.body_mass[k]), self.model.body_ipos[k].copy(), J))
 
 
-def update_mjcf(subject: ExportSubject, template: Path, folder: Path) -> tuple[bytes, tuple[Message, ...]]:
-    """Return the template with the subject's inertias, armatures and friction, for a file in this folder; and notes."""
+def update_mjcf(
+    subject: ExportSubject, template: Path, folder: Path
+) -> tuple[bytes, tuple[Message, ...], ExportSubject]:
+    """Return the template with the subject's inertias, armatures and friction, for a file in this folder.
+
+    With notes, and the subject as the file holds it: joints with a spring of their own get no other.
+    """
     robot = subject.robot
     check_same_robot(robot, template, robot.locks)
     file = _MjcfTemplate.of(template)
     _check_gravity(robot, file)
+    own = {j.get("name") for j in file.sprung_joints()}
+    subject = subject.without_soft_springs(np.array([name in own for name in robot.joint_names]))
     moving = {link.joint: link for link in robot.links}
     carrier = {moving[j.get("name", "")].name: body for body in file.every for j in body.findall("joint")
                if j.get("name") in moving}  # fmt: skip
@@ -511,7 +527,7 @@ def update_mjcf(subject: ExportSubject, template: Path, folder: Path) -> tuple[b
     data = file.data
     for start, stop, text in sorted(edits, reverse=True):
         data = data[:start] + text + data[stop:]
-    return data, (*notes, *more, *_kept_notes(subject, file))
+    return data, (*notes, *more, *_kept_notes(subject, file)), subject
 
 
 def _check_gravity(robot: Robot, file: _MjcfTemplate) -> None:
@@ -630,8 +646,9 @@ def _kept_notes(subject: ExportSubject, file: _MjcfTemplate) -> list[Message]:
         bodies = [model.body(k).name for k in np.flatnonzero(model.body_gravcomp)]
         what = "the file compensates gravity of bodies {bodies}, which the model does not: it is kept"
         notes.append(Message("template_gravity_compensation", what, bodies=bodies))
-    springs = [model.joint(k).name for k in np.flatnonzero(model.jnt_stiffness)]
-    if springs and subject.springs is None:
+    held = {} if subject.springs is None else dict(zip(robot.joint_names, subject.springs, strict=True))
+    springs = [j.get("name", "") for j in file.sprung_joints() if held.get(j.get("name", ""), 0.0) == 0.0]
+    if springs:
         what = "springs of joints {joints} are kept, which the model does not have"
         notes.append(Message("template_springs_kept", what, joints=springs))
     ids = {link.joint: mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, link.joint) for link in robot.links}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import HARMONICS, PLAIN, STOP, FrictionShapes, find_friction_block, stop_width
@@ -102,6 +103,10 @@ class JointFriction:
         return np.asarray((columns * own.values).sum(axis=1) @ self.transmission)
 
 
+SOFT = 1e-4
+"""Stiffness (1/rad) of a spring that stands for a constant torque, over that torque: it is 10,000 rad away."""
+
+
 @dataclass(frozen=True, eq=False)
 class ExportSubject:
     """A robot with all standard parameters.
@@ -118,6 +123,23 @@ class ExportSubject:
     losses: tuple[Message, ...] = ()
     model: Identification | None = None
     springs: Array | None = None
+
+    @property
+    def offsets(self) -> Array:
+        """Constant torques (n,) of the joints."""
+        return np.array([dict(self.robot.links[k].friction).get("offset", 0.0) for k in self.robot.active_links])
+
+    @property
+    def has_soft_spring(self) -> NDArray[np.bool_]:
+        """Which springs (n,) stand for a constant torque alone."""
+        springs = np.zeros(self.robot.n) if self.springs is None else self.springs
+        return np.asarray((springs > 0.0) & (springs == SOFT * np.abs(self.offsets)))
+
+    def without_soft_springs(self, joints: NDArray[np.bool_]) -> ExportSubject:
+        """Return the subject without the springs of these joints that stand for a constant torque alone."""
+        if self.springs is None:
+            return self
+        return replace(self, springs=np.where(joints & self.has_soft_spring, 0.0, self.springs))
 
     def rigid_torques(self, motion: Motion) -> Array:
         """Torques (N, n) without friction."""
@@ -248,11 +270,13 @@ def hold_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubj
     can hold springs, too.
     """
     friction, model = subject.friction, subject.model
+    if subject.springs is not None:
+        return subject, ()
     negative = suffix in (".urdf", ".xml") and any(
         np.any(row < 0.0) for block, row in zip(friction.blocks, friction.values, strict=False) if block != "offset"
     )
     if friction.is_plain and not negative:
-        return subject, ()
+        return _hold_offsets(subject, np.zeros(subject.robot.n), suffix), ()
     if model is None or not friction.is_direct_drive:
         if friction.is_plain:
             return subject, ()
@@ -261,7 +285,7 @@ def hold_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubj
     fitted = refit_plain_friction(model, springs=suffix == ".xml")
     plain = JointFriction(PLAIN, fitted[:3], np.ones(subject.robot.n), friction.transmission)
     robot = _set_nominal_friction(subject.robot, plain)
-    held = replace(subject, robot=robot, friction=plain, springs=fitted[3] if np.any(fitted[3]) else None)
+    held = _hold_offsets(replace(subject, robot=robot, friction=plain), fitted[3], suffix)
     lost = [block for block in friction.blocks if block in HARMONICS or (block == "spring" and suffix != ".xml")]
     if not lost:
         return held, ()
@@ -269,6 +293,16 @@ def hold_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubj
     remedy = "identify with {option} for bodies that fit without"
     option = Option("friction", PLAIN)
     return held, (Message("position_torques_left_out", what, remedy, blocks=lost, option=option),)
+
+
+def _hold_offsets(subject: ExportSubject, springs: Array, suffix: str) -> ExportSubject:
+    """Return the subject with springs, in an MJCF file soft ones for constant torques that were identified, too.
+
+    Offsets of a table are those of its sensors for all that is known.
+    """
+    if suffix == ".xml" and subject.model is not None:
+        springs = np.where(springs > 0.0, springs, SOFT * np.abs(subject.offsets))
+    return replace(subject, springs=springs) if np.any(springs) else subject
 
 
 def refit_plain_friction(model: Identification, *, springs: bool) -> Array:
@@ -402,3 +436,12 @@ def friction_left_out_warnings(subject: ExportSubject) -> tuple[Message, ...]:
         ("negative_friction_left_out", "negative friction is left out: joints {joints}", negative),
     )
     return tuple(Message(code, what, joints=joints) for code, what, joints in losses if joints)
+
+
+def soft_spring_notes(subject: ExportSubject) -> tuple[Message, ...]:
+    """Note on constant torques that an MJCF file holds as springs."""
+    pairs = zip(subject.robot.joint_names, subject.offsets, subject.has_soft_spring, strict=True)
+    joints = [f"'{name}' ({x:.6g})" for name, x, is_soft in pairs if is_soft]
+    what = "constant torques of joints {joints} are held by soft springs, far away"
+    remedy = "remove `stiffness` and `springref` there if they are offsets of torque sensors"
+    return (Message("constant_torque_as_spring", what, remedy, joints=joints),) if joints else ()

@@ -367,11 +367,20 @@ class _MujocoFile:
         model.opt.disableflags = before
         return state.project_torques(tau)
 
+    def with_own_springs(self, subject: ExportSubject) -> ExportSubject:
+        """Return the subject without constant torques for which the file has no spring: a template's own is there."""
+        active = [i for i, k in enumerate(self.robot.tree_joints) if k in self.robot.active_links]
+        theirs = np.asarray(self.model.jnt_stiffness).reshape(self.model.njnt, -1)[:, 0][self.joints][active]
+        springs = 0.0 if subject.springs is None else subject.springs
+        return subject.without_soft_springs(np.abs(theirs - springs) > 1e-9 * theirs)
+
     def leave_out_what_the_model_lacks(self, subject: ExportSubject) -> None:
         """Drop springs, gravity compensation and friction of passive joints that a template brings."""
         model, robot = self.model, self.robot
-        if subject.springs is None:
-            model.jnt_stiffness[:] = 0.0
+        held = {k for j, k in enumerate(robot.active_links) if subject.springs is not None and subject.springs[j] > 0.0}
+        for k, joint in zip(robot.tree_joints, self.joints, strict=True):
+            if k not in held:
+                model.jnt_stiffness[joint] = 0.0
         model.body_gravcomp[:] = 0.0
         model.opt.density = model.opt.viscosity = 0.0
         model.tendon_stiffness[:] = model.tendon_damping[:] = 0.0
@@ -407,6 +416,7 @@ def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, sho
     robot = subject.robot
     file = _MujocoFile.of(mujoco, path, robot, shown)
     apart = file.coupling_error(motion, shown)
+    subject = file.with_own_springs(subject)
     file.leave_out_what_the_model_lacks(subject)
     friction = [dict(robot.links[k].friction) for k in robot.active_links]
     viscous, coulomb = (np.array([max(f.get(key, 0.0), 0.0) for f in friction]) for key in ("viscous", "coulomb"))
@@ -437,8 +447,7 @@ def spring_torques(subject: ExportSubject, motion: Motion) -> Array:
     """Torques (N, n) of the springs, with the offsets that these hold."""
     if subject.springs is None:
         return np.zeros_like(motion.q)
-    offset = [dict(subject.robot.links[k].friction).get("offset", 0.0) for k in subject.robot.active_links]
-    return np.asarray(np.where(subject.springs > 0.0, subject.springs * motion.q + np.array(offset), 0.0))
+    return np.asarray(np.where(subject.springs > 0.0, subject.springs * motion.q + subject.offsets, 0.0))
 
 
 # The exported file itself along recorded motions: the error that its user gets.
@@ -515,6 +524,7 @@ def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, flo
         else:
             reader, file = "MuJoCo", _MujocoFile.of(mujoco, path, robot, shown)
             tau = file.torques(motion, "CONTACT", "LIMIT", "EQUALITY")
+            subject = file.with_own_springs(subject)
         if subject.springs is not None:
             missing = np.where(subject.springs > 0.0, 0.0, missing)
     elif suffix == ".urdf":
