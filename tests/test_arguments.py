@@ -782,8 +782,19 @@ def other_template() -> Path:
     return file
 
 
+def refused_export(**k: Any) -> str:
+    log = recorded()
+    noise = np.random.default_rng(0).standard_normal(log.q.shape)
+    wrong = dynid.identify(robot(), Log(log.t, log.q, v=log.v, a=log.a, tau=noise), friction=())
+    try:
+        return dynid.export(wrong, folder() / "untrusted.urdf", **k).path.name
+    except dynid.DynidError as error:
+        return error.code
+
+
 changes("export", exported, template=Later(other_template))
 refused("export", "a template is for .urdf", lambda **k: exported(name="out.c", **k), template=Later(other_template))
+changes("export", lambda **k: refused_export(**k), force=True)
 held: Call = lambda: from_urdf(lock={"shoulder": 0.5})  # noqa: E731
 CASES["export.lock"] = [
     lambda: _refused(lambda **k: exported(held(), template=urdf(), **k), "off", {"lock": {"shoulder": 0.1}}),

@@ -226,10 +226,12 @@ def check_output_paths(physical: Path | None, urdf: Path | None, others: list[Pa
 class PhysicalOutputs:
     """Physical parameters and a URDF of them, written where they are asked for; a failure is kept among the outputs."""
 
-    def __init__(self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None) -> None:
+    def __init__(
+        self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None, *, force: bool = False
+    ) -> None:
         self.found: PhysicalParameters | None = None
         self.exported: Export | None = None
-        self._outputs, self._physical, self._urdf = outputs, physical, urdf
+        self._outputs, self._physical, self._urdf, self._force = outputs, physical, urdf, force
         if physical is not None or urdf is not None:
             try:
                 self.found = physical_parameters(result)
@@ -241,7 +243,7 @@ class PhysicalOutputs:
         found = self.found
         if found is not None:
             self._outputs.write_file(self._physical, found.save)
-            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place))
+            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place, force=self._force))
 
     def show_bodies(self, screen: Console) -> None:
         """Print the bodies, and what was found when the URDF was read again."""
@@ -249,6 +251,8 @@ class PhysicalOutputs:
             show_physical_parameters(self.found, screen)
         if self.exported is not None:
             print_line(screen, str(self.exported.verification))
+            if self.exported.replay is not None:
+                print_line(screen, str(self.exported.replay))
             for note in self.exported.notes:
                 show_note(note, screen)
 
