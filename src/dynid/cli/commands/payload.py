@@ -155,7 +155,7 @@ def gains(
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import identification, inertial
-    from dynid.payload.identify_gains import identify_gains
+    from dynid.payload.gains import identify_gains
     from dynid.payload.payload import payload_parameters
 
     _check_input_and_output_files(robot, loaded, unloaded, gear, json)
