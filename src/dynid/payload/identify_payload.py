@@ -21,11 +21,11 @@ from dynid.estimation.identify import Logs, identify
 from dynid.estimation.inference.jackknife import jackknife, sensitivity_shifts
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.least_squares import Factors
+from dynid.estimation.solve.least_squares import Factors, Solution
 from dynid.identifiability.numeric import find_by_qr
 from dynid.logs.read import list_logs
 from dynid.messages import Message, Option, Wording
-from dynid.payload.bilinear import NOT_SETTLED, Bilinear, solve_bilinear
+from dynid.payload.bilinear import NOT_SETTLED, Bilinear, BilinearSolution, solve_bilinear
 from dynid.payload.payload import Fit, Payload, make_payload, reach_of
 from dynid.payload.regrouping import find_identifiable_payload
 from dynid.payload.two_runs import (
@@ -111,12 +111,7 @@ def identify_payload(
     problem = Bilinear.of(runs, unknowns, friction_blocks, known, spread=np.sqrt(2.0) * sigma if sigma else None)
     factors = total_factors(runs.blocks)
     drives = [c for c, channel in enumerate(equation.channels) if not channel.of_base]
-    sought = np.zeros(len(equation.channels), dtype=np.bool_)
-    reference = _find_weighing_channel(problem, factors, drives) if sigma else None
-    if reference is not None and not equation.options.is_scalar:
-        sought[drives] = True
-        sought[reference] = False
-    found = solve_bilinear(problem, factors, np.ones(len(equation.channels)), sought)
+    found, reference = _solve_with_drives(problem, factors, drives if sigma else [])
     solution, reduced = found.solution, found.unknowns
     deviations = jackknife(reduced, solution, found.blocks)
     before = problem.first_payload
@@ -185,16 +180,43 @@ def _are_several(logs: Logs) -> bool:
     return len(list_logs(logs)) > 1
 
 
-def _find_weighing_channel(problem: Bilinear, factors: Factors, drives: Sequence[int]) -> int:
-    """The drive that shows the payload best: with the largest torque of it over the noise, all gains being true."""
-    _, solution = problem.solve_with_factors(factors, np.ones(len(problem.unknowns.channels)))
+def _solve_with_drives(
+    problem: Bilinear, factors: Factors, drives: Sequence[int]
+) -> tuple[BilinearSolution, int | None]:
+    """Solve with factors of uncertain drives, relative to that of the one that shows the payload best, and which it is.
+
+    It is chosen by the noise that is left once the factors fit: what wrong gains leave would prefer gains that agree.
+    """
+    channels = problem.runs.state.equation.channels
+    ones, sought = np.ones(len(channels)), np.zeros(len(channels), dtype=np.bool_)
+    if not drives or problem.runs.state.equation.options.is_scalar:
+        return solve_bilinear(problem, factors, ones, sought), drives[0] if drives else None
+    some, start = problem.solve_with_factors(factors, ones)
+    reference = _find_weighing_channel(problem, factors, drives, some, start)
+    for _ in range(2):
+        sought[drives] = True
+        sought[reference] = False
+        found = solve_bilinear(problem, factors, ones, sought)
+        better = _find_weighing_channel(problem, factors, drives, found.unknowns, found.solution)
+        if better == reference:
+            break
+        before, reference = reference, better
+    else:
+        reference = before
+    return found, reference
+
+
+def _find_weighing_channel(
+    problem: Bilinear, factors: Factors, drives: Sequence[int], unknowns: Unknowns, solution: Solution
+) -> int:
+    """The drive that shows the payload best: with the largest torque of it over the noise."""
     runs, power = problem.runs, np.zeros(len(drives))
-    payload = solution.values[problem.first_payload :]
     for row, c in enumerate(drives):
         channel = runs.state.equation.channels[c]
         K = runs.K[channel.columns[: channel.base]]
         for log, of_log in factors.items():
             if runs.is_loaded(log):
+                payload = unknowns.values_of_channel(log, c, solution.values)[-11:-1]
                 power[row] += float(np.sum((of_log[c].R[:, : channel.base] @ (K @ payload)) ** 2))
         power[row] /= solution.noise[c] ** 2
     return drives[int(np.argmax(power))]

@@ -367,6 +367,9 @@ def make_payload(
     interval stays: no body is near it, and a warning says so.
     """
     values, raw = fit.values, fit.values
+    if fit.groups and len(raw):
+        quantile = _effective_quantile(np.diag(scatter) / np.maximum(np.diag(covariance), 1e-300), fit.groups)
+        fit = replace(fit, quantile=min(fit.quantile, quantile))
     if physical:
         values = nearest_body_values(raw, scatter, reading.shares, fit.quantile * np.sqrt(np.diag(covariance)))
     return Payload(
@@ -374,6 +377,16 @@ def make_payload(
         unidentifiable=reading.lost, channels=channels, doubts=doubts, unconstrained=raw, physical=physical,
         gain_sigma=gain_sigma, reference=reference, reach=reach,
     )  # fmt: skip
+
+
+def _effective_quantile(shares: Array, groups: int) -> float:
+    """Student's t for variances of which shares (values,) come from groups of blocks and the rest is known beforehand.
+
+    Degrees of freedom are Welch and Satterthwaite's, for the median share.
+    """
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, (groups - 1) / max(float(np.median(shares)), 1e-6) ** 2))
 
 
 FLAT = 1e-4
