@@ -28,6 +28,7 @@ from dynid.payload.bilinear import (
 )
 from dynid.payload.payload import (
     ResultWithFit,
+    check_mass,
     check_payload_parameters,
     floats_for_json,
     implausible_mass,
@@ -195,7 +196,7 @@ def _known_of_payloads(payload: object, mass: object) -> tuple[Array | None, int
     masses = [mass] if one else list(mass)  # type: ignore[call-overload]
     known = np.full((len(masses), 10), np.nan)
     for row, value in zip(known, masses, strict=True):
-        row[9] = check_payload_parameters([*[0.0] * 9, value])[9]
+        row[9] = check_mass(value)
     return known, None if one else len(masses)
 
 
@@ -203,7 +204,14 @@ def _known_gains(robot: Robot, reference: str | Mapping[str, float] | None) -> d
     """Known gains by joint."""
     if reference is None:
         return {}
-    gains = {reference: 1.0} if isinstance(reference, str) else dict(reference)
+    if isinstance(reference, str):
+        reference = {reference: 1.0}
+    if not isinstance(reference, Mapping):
+        raise IdentificationError(
+            "reference_malformed", "the reference must be a joint's name or a mapping from names to gains, got {got!r}",
+            got=str(reference)[:60],
+        )  # fmt: skip
+    gains = dict(reference)
     for joint, gain in gains.items():
         if joint not in robot.joint_names:
             raise IdentificationError(
@@ -324,6 +332,16 @@ def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
             "gain_not_revealed", "the payload does not reveal the gain of joint {joints}:", "mount it where this joint "
             "feels it (off its axis, for a joint that turns) and move the joint in both logs", joints=hidden,
         ))  # fmt: skip
+    if (
+        len(values) > 1
+        and np.all(values[np.isfinite(values)] + half[np.isfinite(values)] < 0.0)
+        and len(hidden) < len(values)
+    ):
+        warnings.append(Message(
+            "gains_all_negative", "all gains are negative ({gains})", "check whether the loaded and unloaded logs are "
+            "exchanged", gains=[f"{g:.3g}" for g in values],
+        ))  # fmt: skip
+        return warnings
     for name, g, h in zip(names, values, half, strict=True):
         facts = {"joint": name, "gain": float(g), "half_width": float(h)}
         if np.isfinite(g) and h > 0.5 * abs(g):

@@ -42,6 +42,9 @@ from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
+DISAGREE = 6.0
+"""Standard deviations of a gain by which two of them differ by chance in one of some ten thousand pairs."""
+
 GAIN_SIGMA = 0.1
 """Relative standard deviation of drive gains about which nothing is said: published ones are easily 10 % off."""
 
@@ -137,6 +140,7 @@ def identify_payload(
         reach=reach_of(robot),
         doubts=(
             *(() if found.settled else (NOT_SETTLED,)),
+            *_disagreement_warnings(found, reference, sigma),
             *(repeat.warning for repeat in state.repeats),
             *poor_fit_warnings(nrmse, jackknifed=deviations is not None),
         ),
@@ -204,6 +208,21 @@ def _solve_with_drives(
     else:
         reference = before
     return found, reference
+
+
+def _disagreement_warnings(found: BilinearSolution, reference: int | None, sigma: float) -> tuple[Message, ...]:
+    """Warn of drives whose gains differ by more than their uncertainty allows."""
+    names = found.problem.runs.state.equation.channel_names
+    return tuple(
+        Message(
+            "gains_disagree", "the torques of joint {joint} fit those of joint {reference} with a factor of "
+            "{factor:.3g}, which gains known to {percent:.3g} % do not explain",
+            "check gains, units and signs of the torques", joint=names[c],
+            reference=names[reference or 0], factor=float(found.k[c]), percent=100.0 * sigma,
+        )
+        for c in np.flatnonzero(found.sought).tolist()
+        if found.k[c] < 0.0 or abs(found.k[c] - 1.0) > DISAGREE * sigma
+    )  # fmt: skip
 
 
 def _find_weighing_channel(

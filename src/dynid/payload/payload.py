@@ -253,7 +253,7 @@ class Payload(ResultWithFit):
             )
             for k, what in ((9, "mass"), (0, "XX"), (3, "YY"), (5, "ZZ"))
             if p[k] + half[k] < -CERTAIN
-        ]  # fmt: skip
+        ][:1]  # fmt: skip
         M = p[9]
         if np.isfinite(M) and not self.has_mass and not told:
             told.append(Message(
@@ -533,11 +533,7 @@ def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: objec
 def check_payload_parameters(parameters: object) -> Array:
     """Ten standard parameters that a body can have."""
     p = _check_numbers("parameters", parameters, (10,))
-    if p[9] <= 0.0:
-        raise IdentificationError(
-            "payload_mass_not_positive", "the mass of the payload must be positive, got {mass:.6g} kg",
-            mass=float(p[9]),
-        )  # fmt: skip
+    check_mass(p[9])
     P = pseudo_inertia(p)
     if np.linalg.eigvalsh(P).min() < -1e-6 * np.abs(P).max():
         raise IdentificationError(
@@ -547,10 +543,20 @@ def check_payload_parameters(parameters: object) -> Array:
     return p
 
 
+def check_mass(mass: object) -> float:
+    """A positive mass in kg."""
+    m = float(_check_numbers("mass", mass, ()))
+    if m <= 0.0:
+        raise IdentificationError(
+            "payload_mass_not_positive", "the mass of the payload must be positive, got {mass:.6g} kg", mass=m
+        )
+    return m
+
+
 def _check_numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
     """Finite numbers of one of the shapes; DynidError with their name where they are none."""
     try:
-        x = np.array(value, dtype=np.float64)
+        x = np.array(np.nan if isinstance(value, bool) else value, dtype=np.float64)
     except (TypeError, ValueError):
         x = np.array(np.nan)
     if x.shape not in shapes or not np.isfinite(x).all():
