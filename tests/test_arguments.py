@@ -613,13 +613,25 @@ for key, run in {"identify_payload": carried, "identify_gains": gains}.items():
     changes(key, run, rotor_inertia=False)
     changes(key, run, cutoff=5.0)
     changes(key, lambda run=run, **k: run(**{"friction_per_log": False, **k}), offsets_per_log=True)
-    changes(key, run, friction_per_log=key == "identify_gains")
+    changes(key, run, friction_per_log=False)
     refused(key, "friction block 'offset'", lambda run=run, **k: run(friction=("viscous",), **k), offsets_per_log=True)
     changes(key, run, delay=0.01)
     called(key, run)
 changes("identify_payload", carried, model="momentum")
 changes("identify_payload", carried, joints=["2", "3", "4", "5", "6"])
+changes("identify_payload", carried, gain_sigma=0.02)
+changes(
+    "identify_payload", lambda **k: carried(cutoff=5.0, friction=(*PLAIN, "stribeck"), link="1", **k), physical=False
+)
+refused("identify_payload", "gain_sigma", lambda **k: carried(model="reaction", **k), gain_sigma=0.1)
+refused("identify_payload", "sensor", carried, sensor=dynid.ForceSensor())
+changes("identify_gains", gains, reference="2")
+changes(
+    "identify_gains", lambda **k: dynid.identify_gains(*carrier(), **{"mass": 2.0, "friction": PLAIN, **k}), mass=2.1
+)
+refused("identify_gains", "mass=", gains, mass=2.0)
 changes("payload_between", between, link="4")
+changes("payload_between", between, gain_sigma=0.02)
 changes("payload_parameters", lambda **k: dynid.payload_parameters(2.0, (0.1, 0.0, 0.0), **k), inertia=np.eye(3))
 
 

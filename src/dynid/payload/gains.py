@@ -12,7 +12,6 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.identify import Logs
-from dynid.estimation.inference.jackknife import jackknife
 from dynid.estimation.inference.selection import DEFAULT
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
@@ -115,7 +114,7 @@ def identify_gains(
     robot: Robot,
     loaded: Logs,
     unloaded: Logs,
-    payload: Sequence[float] | Sequence[Sequence[float]] | Array | None = None,
+    payload: Sequence[float] | Sequence[Sequence[float]] | Sequence[Array] | Array | None = None,
     *,
     mass: float | Sequence[float] | None = None,
     reference: str | Mapping[str, float] | None = None,
@@ -250,7 +249,7 @@ def _gains_of_solution(
     """Make the `Gains` of a solution: gains are inverse drive factors."""
     problem, unknowns, k = found.problem, found.unknowns, found.k
     runs, solution = problem.runs, found.solution
-    deviations = jackknife(unknowns, solution, found.blocks)
+    deviations = found.deviations()
     covariance = solution.covariance if deviations is None else deviations.covariance
     place, joints = found.places, runs.state.equation.channel_names
     own = np.array([place.get(drive_factor_name(joint), -1) for joint in joints])

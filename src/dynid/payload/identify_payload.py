@@ -18,7 +18,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, identify
-from dynid.estimation.inference.jackknife import jackknife, sensitivity_shifts
+from dynid.estimation.inference.jackknife import sensitivity_shifts
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Factors, Solution
@@ -116,7 +116,7 @@ def identify_payload(
     drives = [c for c, channel in enumerate(equation.channels) if not channel.of_base]
     found, reference = _solve_with_drives(problem, factors, drives if sigma else [])
     solution, reduced = found.solution, found.unknowns
-    deviations = jackknife(reduced, solution, found.blocks)
+    deviations = found.deviations()
     before = problem.first_payload
     to_base = np.zeros((equation.base_column_count, before))
     place = unknowns.place[0, : equation.base_column_count]
