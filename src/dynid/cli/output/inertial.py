@@ -277,11 +277,14 @@ def show_payload(found: Payload, screen: Console) -> None:
     sigma = np.concatenate([[found.mass_sigma], found.com_sigma, found.inertia_sigma[upper]])
     screen.print(_values_table("body", names, values, found.quantile * sigma, ["kg", *["m"] * 3, *["kg m^2"] * 6]))
     print_line(screen, _intervals_legend(found.groups))
+    if found.gain_sigma:
+        weighed = f", the payload being weighed by joint {found.reference}" if found.reference else ""
+        print_line(screen, f"they hold drive gains that are {100.0 * found.gain_sigma:.3g} % off{weighed}")
 
 
 def show_gains(found: Gains, screen: Console) -> None:
     """Print the logs, the gains and the robot's parameters in true units."""
-    print_line(screen, f"{found.robot}: drive gains by a known payload at link {found.link}", style="bold")
+    print_line(screen, f"{found.robot}: drive gains by a payload at link {found.link}", style="bold")
     _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
     half = found.quantile * found.sigma
     screen.print(_values_table("gain of joint", found.names, found.values, half, ["true / measured"] * len(half)))
