@@ -14,9 +14,10 @@ from dynid.estimation.identification import Identification
 from dynid.physical.cone import symmetric_from_svec
 from dynid.physical.constraints import BodyConstraints, LinearRows
 from dynid.physical.prior import Prior, find_prior
-from dynid.physical.problem import ROTOR_WEIGHT, build_problem, identified_combinations, scale_prior_to_data
+from dynid.physical.problem import ROTOR_WEIGHT, build_problem, identified_combinations
 from dynid.physical.search import GROWTH, MARGIN, TIE, find_bodies_with_estimate, fit_bodies_to_data, search_bodies
-from dynid.robot.inertia import pseudo_inertia
+from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia
+from dynid.robot.robot import Robot
 from frictions import with_friction
 from robots import random_tree
 
@@ -33,6 +34,15 @@ def pseudo_inertia_of(x: Any) -> Any:
         [mx, my, mz, m],
     ]
     return cp.bmat([[cp.reshape(e, (1, 1), order="C") for e in row] for row in rows])
+
+
+def _wrong_by_half(robot: Robot, seed: int) -> Robot:
+    """The robot with bodies that are lighter, heavier, thinner or wider than its own."""
+    rng, links = np.random.default_rng(seed), []
+    for link in robot.links:
+        A = np.eye(4) + 0.25 * rng.standard_normal((4, 4)) / np.array([1.0, 1.0, 1.0, 3.0])
+        links.append(replace(link, inertia=from_pseudo_inertia(A @ pseudo_inertia(link.inertia) @ A.T)))
+    return replace(robot, links=tuple(links))
 
 
 class Oracle:
@@ -80,7 +90,7 @@ def test_same_optimum(seed: int) -> None:
     noise = (0.02, 0.5, 3.0, 10.0)[seed % 4]
     result = identified(robot, noise=noise, seed=seed, friction=("viscous", "coulomb"))
     assert not result.unidentifiable
-    prior = scale_prior_to_data(result, identified_combinations(result), find_prior(blind(robot), None))
+    prior = find_prior(blind(robot), _wrong_by_half(robot, seed))
     problem = build_problem(result, identified_combinations(result), prior, BodyConstraints())
     oracle = Oracle(result, prior)
     ours = problem.squares + problem.cost_over_estimate(fit_bodies_to_data(problem, TIE).x)
@@ -100,7 +110,7 @@ def test_same_minimum_of_squares_and_divergence(seed: int) -> None:
     robot = random_tree(seed + 100, joints=2 + seed % 3)
     robot = replace(robot, links=tuple(replace(link, rotor=0.0) for link in robot.links))
     result = identified(robot, noise=(0.5, 3.0)[seed % 2], seed=seed, friction=(), rotor_inertia=False)
-    prior = scale_prior_to_data(result, identified_combinations(result), find_prior(blind(robot), None))
+    prior = find_prior(blind(robot), _wrong_by_half(robot, seed))
     problem = build_problem(result, identified_combinations(result), prior, BodyConstraints())
     problem = replace(problem, below=LinearRows.of([], problem.below.matrix.shape[1]))
     oracle = Oracle(result, prior)

@@ -112,7 +112,7 @@ ROUNDING = 1e-16
 LARGEST = 1e4
 """Singular values of the weighted data are brought below this: data without noise would have any size."""
 
-SCALES = (0.05, 20.0)
+SCALES = (0.3, 20.0)
 """How much lighter or heavier than their sizes say the links of a prior may be made to suit the data."""
 
 
@@ -192,7 +192,7 @@ def _channel_factors(result: Identification) -> tuple[tuple[Array, Array, float]
     """Of every channel a triangular factor of all its rows, the estimate's residual in them, the measured squares."""
     found = []
     for c in range(len(result.channels)):
-        R = np.linalg.qr(np.concatenate([of_log[c].R for of_log in result.factors]), mode="r")
+        R = np.asarray(np.linalg.qr(np.concatenate([of_log[c].R for of_log in result.factors]), mode="r"))
         power = sum(of_log[c].sum_of_squares for of_log in result.factors)
         found.append((R[:, :-1], R[:, :-1] @ result.values - R[:, -1], float(power)))
     return tuple(found)
@@ -231,9 +231,10 @@ def scale_prior_to_data(
         return np.asarray(v - Q @ (Q.T @ v))
 
     direction, target = without_free_columns(A @ (G @ light)), without_free_columns(A @ (result.values - G @ fixed))
-    power = float(direction @ direction)
-    factor = float(direction @ target) / power if power > 0.0 else 1.0
-    return prior.with_scaled_mass(float(np.clip(factor, *SCALES)) if factor > 0.0 else 1.0)
+    # 1 +- 1 is what sizes say by themselves; the data weigh by their noise, as the jackknife sees it
+    trust = max(float(np.einsum("ij,jk,ik->", A, result.covariance, A, optimize=True)) / max(len(A), 1), 1.0)
+    factor = (float(direction @ target) + trust) / (float(direction @ direction) + trust)
+    return prior.with_scaled_mass(float(np.clip(factor, *SCALES)))
 
 
 def link_coordinate_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> list[Array]:

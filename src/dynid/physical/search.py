@@ -34,7 +34,7 @@ SOFTER = 0.01
 
 RANK = 1e-9
 SLACK = 1e-9
-TIE = 1e-13
+TIE = 1e-12
 """Weight of the prior in the first step: it only keeps what no data show from drifting."""
 
 GROWTH = 0.01
@@ -54,6 +54,9 @@ BARRIER = 0.01
 
 SHRINK = 0.3
 """From one weight to the next: larger steps lose the path where data are precise and the prior is far."""
+
+IDLE = 12
+"""Weights in turn that do not improve the fit before it counts as the best one."""
 
 STEPS = 150
 """Newton steps for one weight, and weights that are tried."""
@@ -136,21 +139,36 @@ class DivergencePath:
         problem, best = self.problem, first.x if first.best is None else first.best
         least, channels = problem.cost_over_estimate(best), problem.channel_squares(best)
         allowed = min(GROWTH * (problem.squares + least), NOISE_SHARE * max(problem.scatter, least))
-        weight = max(self.cost, allowed)
-        above = below = None  # (weight, y, growth over what is allowed) on both sides
+        weight, lowest, idle = max(self.cost, allowed), float("inf"), 0
+        tried: list[tuple[float, Array, float, Array]] = []
+        below = None
+
+        def growth_over_allowed(cost: float, squares: Array) -> float:
+            """Largest growth over the best fit, 1 being what is allowed."""
+            grown = float((squares / channels - 1.0).max(initial=0.0))
+            return max((cost - least) / allowed, grown / CHANNEL_GROWTH, 1e-6)
+
         for _ in range(STEPS):
             self.minimise(weight)
-            grown = problem.channel_squares(self.x) / channels - 1.0
-            growth = max((self.cost - least) / allowed, grown.max(initial=0.0) / CHANNEL_GROWTH, 1e-6)
-            if growth <= 1.0:
-                below = weight, self.y, growth
-            else:
-                above = weight, self.y, growth
+            tried.append((weight, self.y, self.cost, problem.channel_squares(self.x)))
+            idle = 0 if self.cost < lowest - 0.01 * allowed else idle + 1
+            lowest = min(lowest, self.cost)
+            if idle > IDLE:
+                if self.cost > least + 0.1 * GROWTH * (problem.squares + least):
+                    break  # the path is lost
+                least, channels = tried[-1][2:]  # the cone solver's best fit was a little outside of its bounds
+            growths = [(w, y, growth_over_allowed(cost, squares)) for w, y, cost, squares in tried]
+            below = max((t for t in growths if t[2] <= 1.0), key=lambda t: t[0], default=None)
+            above = min((t for t in growths if t[2] > 1.0), key=lambda t: t[0], default=None)
             if below is not None and (above is None or below[2] >= NEAR or above[0] < 1.01 * below[0]):
                 break
             weight = SHRINK * weight if below is None or above is None else _between(below, above)
-        if below is None:  # rounding: the data are too precise for any weight
-            return first.x, 0.0
+        if below is None:  # exact data, and a prior far from all that they allow
+            distance = float(((problem.doubt * (best - problem.centre)) ** 2).sum())
+            weight = 0.0 if first.best is None else allowed / max(distance, 1e-300)  # it costs no more than is allowed
+            return first.x if weight * problem.unit**2 <= TIE else fit_bodies_to_data(
+                problem, weight * problem.unit**2
+            ).x, weight
         self.y = below[1]
         return self.x, below[0]
 
