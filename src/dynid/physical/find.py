@@ -171,8 +171,8 @@ def _parameter_units(result: Identification, problem: Problem) -> tuple[str, ...
 
 def _prior_sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
     """Where the prior of every link comes from."""
-    nominal = "nominal values" if given is None else f"the prior '{given.name}'"
-    return tuple("its size" if sized else nominal for sized in prior.from_sizes)
+    named = {} if given is None else {"nominal values": f"the prior '{given.name}'"}
+    return tuple(named.get(source, source) for source in prior.sources)
 
 
 def _friction_notes(result: Identification) -> tuple[Message, ...]:

@@ -35,20 +35,28 @@ ROTOR_SHARE = 0.1
 """Rotor inertia that is believed in where none is known, as a share of the link's inertia about its joint."""
 
 
+FROM_SIZE = "its size"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
     """Ten parameters of every link (links, 10) that bodies can have; rotors (links,) with the size of their doubt.
 
-    heaviest (links,): masses that no link exceeds, kg. from_sizes: links whose values come from lengths and a density;
-    notes: what was not taken as it was given.
+    heaviest (links,): masses that no link exceeds, kg. sources: where each link's values come from; notes: what was
+    not taken as it was given.
     """
 
     inertia: Array
     rotor: Array
     rotor_scale: Array
     heaviest: Array
-    from_sizes: tuple[bool, ...]
+    sources: tuple[str, ...]
     notes: tuple[Message, ...]
+
+    @property
+    def from_sizes(self) -> tuple[bool, ...]:
+        """Links of which nothing is known but lengths."""
+        return tuple(source == FROM_SIZE for source in self.sources)
 
     def with_scaled_mass(self, factor: float) -> Prior:
         """Return the prior with the links that come from sizes so many times heavier."""
@@ -63,30 +71,30 @@ def find_prior(robot: Robot, given: Robot | None) -> Prior:
         refuse_other_robot(robot, given, "the prior")
         refuse_impossible_links(given)
     believed = given or robot
+    published = {} if given is not None or robot.published is None else robot.published.links
     sized, notes = bodies_from_sizes(robot), []
-    inertia, from_sizes = [], []
+    inertia, sources = [], []
     for k, link in enumerate(believed.links):
-        x = np.where(_known_zero_mask(robot.links[k]), 0.0, link.inertia)
-        if np.isnan(x).any() or is_massless(robot.links[k]):
-            inertia.append(_scale_to_mass(sized[k], x[9]))
-            from_sizes.append(not x[9] > 0.0)
-        elif _is_possible_body(x):
-            inertia.append(_thicken_flat_body(x))
-            from_sizes.append(False)
-        else:
+        zero, own = _known_zero_mask(robot.links[k]), published.get(link.name, np.full(10, np.nan))
+        stated = [("nominal values", np.where(zero, 0.0, link.inertia)), ("published values", np.where(zero, 0.0, own))]
+        if is_massless(robot.links[k]):
+            stated = []
+        elif not np.isnan(stated[0][1]).any() and not _is_possible_body(stated[0][1]):
             notes.append(Message(
-                "nominal_link_not_physical", "link {link}: no body has its nominal values; its size stands for them",
-                link=link.name,
+                "nominal_link_not_physical", "link {link}: no body has its nominal values; {instead} for them",
+                link=link.name, instead="published values stand" if own[9] > 0.0 else "its size stands",
             ))  # fmt: skip
-            inertia.append(sized[k])
-            from_sizes.append(True)
+            stated = stated[1:]
+        source, x = next(((name, x) for name, x in stated if x[9] > 0.0), (FROM_SIZE, sized[k]))
+        inertia.append(_complete_body(x, sized[k]))
+        sources.append(source)
     X = np.array([_nearest_body_with_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
     about = np.array([_inertia_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
     nominal = np.array([link.rotor for link in believed.links])
     rotor = np.where(np.isnan(nominal), ROTOR_SHARE * about, nominal)
     heaviest = HEAVIEST * np.maximum(X[:, 9], np.mean([body[9] for body in sized]))
     doubt = np.maximum(np.abs(rotor), ROTOR_SHARE * about)
-    return Prior(X, rotor, doubt, heaviest, tuple(from_sizes), tuple(notes))
+    return Prior(X, rotor, doubt, heaviest, tuple(sources), tuple(notes))
 
 
 def is_massless(link: Link) -> bool:
@@ -212,9 +220,13 @@ def _thicken_flat_body(x: Array) -> Array:
     return from_body(Body(float(x[9]), x[6:9] / x[9], x[9] * (np.trace(spread) * np.eye(3) - spread)))
 
 
-def _scale_to_mass(x: Array, mass: float) -> Array:
-    """A body from sizes with the mass that is known."""
-    return x * (mass / x[9]) if mass > 0.0 else x
+def _complete_body(x: Array, sized: Array) -> Array:
+    """The body of ten parameters; its size has the rest where only a mass, or mass and centre, are known."""
+    if not np.isnan(x).any() and _is_possible_body(x):
+        return _thicken_flat_body(x)
+    body = to_body(sized * (x[9] / sized[9]))
+    centre = body.com if np.isnan(x[6:9]).any() else x[6:9] / x[9]
+    return from_body(Body(body.mass, centre, body.inertia))
 
 
 def _nearest_body_with_zeros(x: Array, link: Link) -> Array:

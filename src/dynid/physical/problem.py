@@ -213,7 +213,9 @@ def scale_prior_to_data(
     """The prior with the links from sizes so heavy as the total mass, or else the data, want all of them together."""
     if not any(prior.from_sizes):
         return prior
-    masses, sized = prior.inertia[:, 9], np.array(prior.from_sizes)
+    sized, massless = np.array(prior.from_sizes), [is_massless(link) for link in result.robot.links]
+    masses = np.where(massless, 0.0, prior.inertia[:, 9])
+    total_mass = result.robot.published_moving_mass if total_mass is None else total_mass
     if total_mass is not None and total_mass > masses[~sized].sum():
         return prior.with_scaled_mass(float((total_mass - masses[~sized].sum()) / masses[sized].sum()))
     G, A = seen.matrix[:, : len(result.robot.parameter_names)], weighted_regressor_factor(result)
