@@ -32,6 +32,9 @@ def physical(
     geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
     package_path: PackagePathOption = None,
     bound: Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")] = None,
+    prior_weight: Annotated[
+        float | None, typer.Option(help="of the prior, in squares of the noise (default: as the fit allows); 0: none")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
     json: JsonOption = None,
 ) -> None:
@@ -54,7 +57,7 @@ def physical(
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     found = physical_parameters(
         identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry,
-        package_path=package_path or (),
+        package_path=package_path or (), prior_weight=prior_weight,
     )  # fmt: skip
     outputs.write_file(out, found.save)
     outputs.write_json_file(json, lambda: inertial.physical_json_data(found))

@@ -51,7 +51,10 @@ def show_physical_parameters(found: PhysicalParameters, screen: Console) -> None
 def describe_cost_of_consistency(found: PhysicalParameters) -> str:
     """Sentence on how much physically consistent parameters predict worse than the identified ones."""
     if not found.is_changed:
-        return "bodies can have the identified parameters as they are: the fit is unchanged"
+        return (
+            "bodies can have the identified parameters as they are; to stay near the prior where the data hardly speak "
+            f"costs {found.cost:.3g} squares of the noise"
+        )
     return (
         f"no bodies have exactly the identified parameters; the nearest fit is {found.cost:.3g} squares of the noise "
         f"worse (chance of as much by noise alone: {found.chance:.2g})"
@@ -145,6 +148,7 @@ def physical_json_data(found: PhysicalParameters) -> dict[str, object]:
         "nrmse_before": found.nrmse_before.tolist(),
         "nrmse_after": found.nrmse_after.tolist(),
         "cost": found.cost,
+        "prior_weight": found.prior_weight,
         "chance": found.chance,
         "margin": found.margin,
         "bindings": [{"link": b.link, "reason": b.reason, "share": b.share} for b in found.bindings],
