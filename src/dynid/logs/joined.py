@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import folder_of_field, mapped_numbers
+from dynid.logs.column_mapping import distinguishing_prefixes, folder_of_field, name_numbers_in_files
 from dynid.logs.column_names import ColumnNameReader, si_factor
 from dynid.logs.columns import ColumnPlan, match_time
 from dynid.logs.read import find_time_unit, sample_stamps, times_in_seconds
@@ -605,12 +605,6 @@ def _topic_of_table(table: Table) -> str | None:
     return getattr(getattr(table, "table", table), "topic", None)
 
 
-def _distinguishing_prefixes(tables: Sequence[Table]) -> list[str]:
-    """What tells fields of the same name apart: a.q1 and b.q1."""
-    stems = [_topic_of_table(table) or Path(table.name).stem for table in tables]
-    return [x if stems.count(x) == 1 else f"{x}{1 + stems[:k].count(x)}" for k, x in enumerate(stems)]
-
-
 def _prefixed_field_name(prefix: str, name: str) -> str:
     """The name of a field with that of its table before it."""
     return f"{prefix}.{name.removeprefix('.')}"
@@ -625,16 +619,11 @@ def join_tables(
     Fields of one name in several tables are called by their table: `a.status` and `b.status`; of channels that both
     tell, the user has to choose.
     """
-    columns = dict(columns or {})
     tables = [table for table, _ in opened]
-    if numbers := list(mapped_numbers(columns)):
-        raise LogError(
-            "+".join(dict.fromkeys(table.name for table in tables)), "numbers_not_applicable", "{option}: {number} "
-            "counts the columns of one table, but the recording has several", "name the columns, or give {header}, "
-            "one for each table with a + between", option=Wording("columns", "--column"), number=numbers[0],
-            header=Option("header"),
-        )  # fmt: skip
-    prefixes = _distinguishing_prefixes(tables)
+    prefixes = distinguishing_prefixes([_topic_of_table(table) or Path(table.name).stem for table in tables])
+    together = "+".join(dict.fromkeys(table.name for table in tables))
+    files = [(prefix, table.name, table.fields) for prefix, table in zip(prefixes, tables, strict=True)]
+    columns = name_numbers_in_files(together, columns or {}, files)
     given = columns.pop("t", ())
     times = list(given) if isinstance(given, list | tuple) else [given]
     parts, used = [], set[object]()
@@ -673,7 +662,10 @@ def join_tables(
     def respell(value: object) -> object:
         if isinstance(value, (list, tuple)):
             return [respell(x) for x in value]
-        return value if not isinstance(value, str) or value in names else spellings.get(value, value)
+        if not isinstance(value, str) or value in names or value in spellings:
+            return spellings.get(str(value), value) if value not in names else value
+        array, bracket, column = value.partition("[")
+        return spellings.get(array, array) + bracket + column
 
     return table, {"t": TIME, **{key: respell(value) for key, value in columns.items()}}
 

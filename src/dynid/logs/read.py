@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import ColumnPlace, mapped_numbers, parse_header
+from dynid.logs.column_mapping import (
+    ColumnPlace,
+    distinguishing_prefixes,
+    mapped_numbers,
+    numbers_of_file,
+    parse_header,
+)
 from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
 from dynid.logs.columns import ColumnPlan, match_columns
 from dynid.logs.log import CHANNELS, CHUNK, ArraySource, Log, Samples, Wiring
@@ -866,11 +872,13 @@ def _open_parts(
             count=len(parts) - sum(bags),
         )  # fmt: skip
     opened: list[tuple[Table, FilePart]] = []
-    for part, file, of_bag in zip(parts, files, bags, strict=True):
+    prefixes = distinguishing_prefixes([IN_MEMORY if file is None else file.stem for file in files])
+    for part, file, of_bag, prefix in zip(parts, files, bags, prefixes, strict=True):
         name = IN_MEMORY if file is None else str(file)
         own = (header if all(bags) else None) if of_bag else next(headers)
+        counted = {*mapped_numbers(columns), *mapped_numbers(numbers_of_file(columns, prefix))}
         layout = Layout(
-            () if own is None else parse_header(name, own, robot), frozenset(mapped_numbers(columns)),
+            () if own is None else parse_header(name, own, robot), frozenset(counted),
             check_row_range(name, rows if part.rows is None else part.rows),
         )  # fmt: skip
         topics = topic if of_bag or not any(bags) else None
