@@ -13,12 +13,13 @@ off by at most 0.0161 h^3 max|x(3)| + 3/128 h^4 max|x(4)|, a mean by 3/640 T^4 m
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,12 @@ from dynid.logs.stray_times import LATE, StrayTimes, are_usable_times, times_of_
 from dynid.messages import Message, Option, Wording
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from dynid.logs.log import Log
+
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
+TIME_RANGE = re.compile(rf"(?P<start>{NUMBER})?:(?P<stop>{NUMBER})?")
 
 PERIODS = 4.0
 """Periods of a table by which two of its samples may be apart and still tell what was between them."""
@@ -64,11 +71,9 @@ class FilePart:
     shift : float
         Added to its times, in s.
     ranges : tuple of str
-        Times of it that count, as the command line writes them.
+        Times of it that count, as the command line writes them: "2.5:20" in s after its start, or "0%:65%".
     rows : (first, last)
-        Rows of it that count, counted from 1 and both included.
-    cut : callable
-        Applies one of `ranges` to the opened table.
+        Rows of it that count, counted from 1 and both included; None leaves an end open.
 
     """
 
@@ -76,7 +81,15 @@ class FilePart:
     shift: float = 0.0
     ranges: tuple[str, ...] = ()
     rows: tuple[int | None, int | None] | None = None
-    cut: Callable[[TimedTable, str], TimedTable] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ranges, str):
+            object.__setattr__(self, "ranges", (self.ranges,))
+        if not isinstance(self.shift, int | float) or not np.isfinite(self.shift):
+            raise LogError(
+                str(self.source)[:60], "invalid_shift", "shift must be a finite number of seconds, got {value!r}",
+                value=str(self.shift)[:60],
+            )  # fmt: skip
 
     @property
     def suffix(self) -> str:
@@ -142,8 +155,7 @@ class TimedTable:
         found = TimedTable(table, replace(plan, notes=(*plan.notes, *notes)), factor, first, origin, given=part)
         found = replace(found, step=_usual_period(found))
         for text in part.ranges:
-            assert part.cut is not None
-            found = part.cut(found, text)
+            found = cut_log(found, text)
         return found
 
     @property
@@ -227,12 +239,46 @@ class TimedTable:
                 raise LogError(
                     self.name, "clock_set_back", "the clock was set back from {before:.6g} s to {after:.6g} s, so that "
                     "its rows cannot be joined with those of another file", "take the rows before or after "
-                    "it: {rows}", rows=Wording("FilePart(file, rows=(FIRST, LAST))", "FILE@#FIRST:LAST"),
+                    "it: {rows}", rows=Wording("dynid.FilePart(file, rows=(FIRST, LAST))", "FILE@#FIRST:LAST"),
                     before=float(before), after=float(ready[back[0]]),
                 )  # fmt: skip
             if len(ready):
                 last = ready[-1]
                 yield ready, values
+
+
+CutLike = TypeVar("CutLike", "Log", "TimedTable")
+
+
+def cut_log(log: CutLike, text: str) -> CutLike:
+    """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
+    match = TIME_RANGE.fullmatch(text)
+    if match is None:
+        raise LogError(
+            log.name, "range_malformed", "cannot read the range '{text}'", "write FILE@2.5:20 in s, or FILE@0%:65%",
+            text=text,
+        )  # fmt: skip
+    first, last = log.span
+    start, stop = (_parse_range_end(log, text, match[side], last - first) for side in ("start", "stop"))
+    begins = start is None or start == 0.0
+    return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
+
+
+def _parse_range_end(log: Log | TimedTable, text: str, word: str | None, length: float) -> float | None:
+    """Start or end (s) of a time range such as `2.5`, `-2` or `65%`; None where it is left open."""
+    if word is None:
+        return None
+    value = float(word.rstrip("%"))
+    if word.endswith("%"):
+        if abs(value) > 100.0:
+            raise LogError(log.name, "range_beyond_log", "the range '{text}' goes beyond 100 %", text=text)
+        value *= length / 100.0
+    if abs(value) > length * (1.0 + 1e-9):
+        raise LogError(
+            log.name, "range_beyond_log", "the range '{text}' goes beyond the log; it lasts {length:.6g} s", text=text,
+            length=length,
+        )  # fmt: skip
+    return value
 
 
 def _spread_equal_times(
@@ -585,7 +631,7 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: 
     raise LogError(
         name, "times_never_meet", "the times of {base} ({base_range}) and of {other} ({other_range}) never meet",
         remedy, base=labels[0], base_range=ranges[0], other=labels[1], other_range=ranges[1], channels=list(channels),
-        shifted=Wording(f"dynid.logs.joined.FilePart({other.name!r}, shift={text})", f"'{other.name}@{text}'"),
+        shifted=Wording(f"dynid.FilePart({other.name!r}, shift={text})", f"'{other.name}@{text}'"),
         columns=Option("columns", dict.fromkeys(channels)),
     )  # fmt: skip
 

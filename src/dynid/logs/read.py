@@ -168,7 +168,9 @@ LogLike = str | PathLike[str] | Mapping[str, Any] | Array | Any
 
 def list_logs(logs: Any) -> list[Any]:
     """Several logs, or one file, frame, mapping of arrays or `Log`, as a list."""
-    is_one = isinstance(logs, Log | str | PathLike | Mapping | np.ndarray) or hasattr(type(logs), "columns")
+    from dynid.logs.joined import FilePart
+
+    is_one = isinstance(logs, Log | FilePart | str | PathLike | Mapping | np.ndarray) or hasattr(type(logs), "columns")
     return [logs] if is_one else list(logs)
 
 
@@ -706,12 +708,13 @@ def read_log(
     copy where possible.
 
     A list of files or frames is one recording, such as positions and torques apart: they are joined on time (see
-    `joined`). A `header` for each is written "t,q*7+t,tau*7"; `rows` counts those of each.
+    `joined`); a `FilePart` in it shifts the times of one, or takes a part of it. A `header` for each is
+    written "t,q*7+t,tau*7"; `rows` counts those of each.
 
     Joints that the file does not have, such as those of a gripper, are not columns of the log: its `locks` hold their
     positions, 0 where there are none, or the recorded one of a joint that stands still and has no torques; functions
-    that take the log lock these joints of the robot. At least half of the joints must be there, by their names (columns
-    that are counted must be those of the arm before the gripper), and where the others stand must not matter.
+    that take the log lock these joints of the robot. Columns that are counted must be those of the arm before the
+    gripper, and where the others stand must not matter.
 
     Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
     all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
