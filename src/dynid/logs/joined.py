@@ -28,6 +28,7 @@ from dynid.errors import LogError
 from dynid.logs.column_mapping import distinguishing_prefixes, folder_of_field, name_numbers_in_files
 from dynid.logs.column_names import ColumnNameReader, si_factor
 from dynid.logs.columns import ColumnPlan, match_time
+from dynid.logs.ordering import SLOWEST
 from dynid.logs.read import find_time_unit, sample_stamps, times_in_seconds
 from dynid.logs.readers.table import Batch, Field, Part, Table, Wanted
 from dynid.logs.stray_times import LATE, StrayTimes, are_usable_times, times_of_recording
@@ -353,8 +354,12 @@ class _Absent:
 class _Follower:
     """A table on its way to the times of another: only the samples around the rows at hand are kept."""
 
-    def __init__(self, table: TimedTable, wanted: tuple[Wanted, ...], base: TimedTable, rows: int) -> None:
+    def __init__(
+        self, table: TimedTable, wanted: tuple[Wanted, ...], base: TimedTable, rows: int, turns: Sequence[float] = ()
+    ) -> None:
         self.table, self.absent, self.seen = table, _Absent(), Seen()
+        self._turns = {k: turn for k, turn in enumerate(turns) if np.isfinite(turn) and table.step * SLOWEST <= 1.0}
+        self._last, self._added, self.unwrapped = dict[int, float](), dict.fromkeys(self._turns, 0.0), 0
         self._stream = table.rows_with_times(wanted, rows, self.seen)
         self._later = table.seconds_after(base)  # its own times on the clock of the base
         self._period = base.step if table.step * FASTER < base.step else 0.0
@@ -368,6 +373,7 @@ class _Follower:
             times, values = next(self._stream, (None, None))
             if times is None or values is None:
                 break
+            values = self._unwrap(values)
             self._x = np.concatenate([self._x, values]) if len(self._t) else values
             self._t = np.append(self._t, times + self._later)
             if (np.diff(self._t) < 0.0).any():
@@ -381,6 +387,22 @@ class _Follower:
         self.absent.add_rows(t, good)
         self._forget_before(float(t[-1]))
         return values, good
+
+    def _unwrap(self, values: Array) -> Array:
+        """Make columns continuous that jump by a turn: nothing lies between its two sides."""
+        out = values
+        for k, turn in self._turns.items():
+            known = np.flatnonzero(np.isfinite(values[:, k]))
+            x = values[known, k]
+            whole = np.round(np.diff(x, prepend=self._last.get(k, x[0] if len(x) else 0.0)) / turn)
+            if whole.any() or self._added[k]:
+                out = out.copy() if out is values else out
+                added = self._added[k] - turn * np.cumsum(whole)
+                out[known, k] += added
+                self._added[k] = float(added[-1]) if len(x) else self._added[k]
+                self.unwrapped += int(np.count_nonzero(whole))
+            self._last[k] = float(x[-1]) if len(x) else self._last.get(k, 0.0)
+        return out
 
     def _forget_before(self, instant: float) -> None:
         """Let samples go that no row after an instant needs, however late it comes."""
@@ -460,7 +482,8 @@ def _average_over_period(t: Array, known: Array, x: Array, period: float) -> Arr
 class JoinedTable:
     """Tables of one recording as one table, whose fields are those of all of them.
 
-    places: which table and which of its fields a field is; base: the table that gives the times.
+    places: which table and which of its fields a field is; base: the table that gives the times; turns: what a turn is
+    in the columns of fields with positions, NaN where a column is none.
     """
 
     tables: tuple[TimedTable, ...]
@@ -469,6 +492,7 @@ class JoinedTable:
     base: int = 0
     notes: tuple[Message, ...] = ()
     left_out: list[Message] = field(default_factory=list)
+    turns: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -516,6 +540,15 @@ class JoinedTable:
         whole[base] = replace(main, start=start, stop=stop)
         return replace(chosen, tables=tuple(whole), notes=(*self.notes, *((said, *notes) if others else ())))
 
+    def with_turns(self, plan: ColumnPlan, factors: Array | None) -> JoinedTable:
+        """The table with positions known as such; factors: to SI, of each joint, None where all are 1."""
+        widths = {one.name: 1 if one.is_column else one.shape[1] for one in self.fields}
+        places = plan.channels["q"]
+        turns = {place.field: [np.nan] * widths[place.field] for place in places}
+        for place, factor in zip(places, np.ones(len(places)) if factors is None else factors, strict=True):
+            turns[place.field][place.column or 0] = 2.0 * np.pi / factor
+        return replace(self, turns={name: tuple(some) for name, some in turns.items()})
+
     def label(self, part: TimedTable) -> str:
         """Short name of a table among the others."""
         return _short_table_labels([one.table for one in self.tables])[self.tables.index(part)]
@@ -527,7 +560,10 @@ class JoinedTable:
         mine = {k: tuple(one for one in wanted if one.name != TIME and self.places[one.name][0] == k)
                 for k in range(len(self.tables))}  # fmt: skip
         inner = {k: tuple(self.places[one.name][1] for one in some) for k, some in mine.items()}
-        followers = [_Follower(part, inner[k], base, rows) for k, part in enumerate(self.tables)
+        widths = {one.name: 1 if one.is_column else one.shape[1] for one in self.fields}
+        turns = {k: [x for one in some for x in self.turns.get(one.name, [np.nan] * widths[one.name])]
+                 for k, some in mine.items()}  # fmt: skip
+        followers = [_Follower(part, inner[k], base, rows, turns[k]) for k, part in enumerate(self.tables)
                      if k != self.base and inner[k]]  # fmt: skip
         order = [self.base, *(k for k in range(len(self.tables)) if k != self.base and inner[k])]
         start = 0.0 if base.first is not None else float(base.origin)
@@ -561,6 +597,10 @@ class JoinedTable:
                 what = "{rows} rows of {file} repeat others or have no usable time: left out"
                 self.left_out.append(Message("joined_rows_without_time", what, rows=of.unused, file=self.label(table)))
         for follower in followers:
+            if follower.unwrapped:
+                what = "{count} jumps of positions of {file} by a turn were made continuous"
+                facts = {"count": follower.unwrapped, "file": self.label(follower.table)}
+                self.left_out.append(Message("joined_positions_unwrapped", what, **facts))
             absent = follower.absent
             if absent.count:
                 spans = [(f"{a - begin:.4g} s", f"{b - begin:.4g} s") for a, b in absent.stretches]

@@ -761,6 +761,8 @@ def read_log(
     else:
         unit, first, time_notes = find_time_unit(table, plan, in_time)
     factors, unit_notes = _si_factors(name, plan, asked)
+    if isinstance(table, JoinedTable) and not motor_side:
+        table = table.with_turns(plan, factors["q"])
     scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first, frozenset(asked))
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
