@@ -391,17 +391,17 @@ def _check_links(robot: Robot) -> None:
         waiting = [c for c in waiting if c not in ready]
 
 
-def _without_empty_locks(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
-    """Files of robots that hold no joint stay as they were."""
-    return data if robot.locks else {key: value for key, value in data.items() if key != "locks"}
+def _without_empty_parts(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
+    """Files of robots that hold no joint, or that no xacro was expanded to, stay as they were."""
+    return {key: value for key, value in data.items() if key not in ("locks", "description") or getattr(robot, key)}
 
 
 StoredRobot = Annotated[
     Robot,
     Form(
-        write=_without_empty_locks,
-        drop=("warnings", "package_path", "description"),
-        optional=("notes", "sensor", "unknown", "files", "locks"),
+        write=_without_empty_parts,
+        drop=("warnings", "package_path"),
+        optional=("notes", "sensor", "unknown", "files", "locks", "description"),
         check=_check_links,
     ),
 ]
