@@ -136,6 +136,11 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     """Compare recorded velocities with the slopes of the positions, in joints that move."""
     if samples.v is None or len(samples) <= 20:
         return ()
+    steps = np.diff(samples.q, axis=0, prepend=samples.q[:1])
+    jumps = revolute & (np.abs(np.abs(steps) / (2.0 * np.pi) - 1.0) < 0.1)
+    if jumps.any():  # a counter that begins anew, now and then; degrees may make such steps all the time
+        turns = np.where(jumps & (jumps.mean(axis=0) < 0.05), np.sign(steps), 0.0)
+        samples = replace(samples, q=samples.q - 2.0 * np.pi * np.cumsum(turns, axis=0))
     speeds = _typical_speeds(samples, revolute)
     sizes = np.abs(samples.v)
     sizes = sizes if sizes.all() else sizes[sizes > 0.0]
