@@ -167,6 +167,59 @@ def abb_motion_log(path: Path, x: Samples) -> None:
 # ROS.
 
 
+@layout("iiwa", "feedback.csv")
+def kinova_base_cyclic(path: Path, x: Samples) -> None:
+    """Fields of the feedback side by side: actuators counted from 1, degrees, stamps in us."""
+    groups = [("position (deg)", np.degrees(x.q)), ("velocity (deg/s)", np.degrees(v_of(x)))]
+    groups += [("torque (Nm)", tau_of(x)), ("current_motor (A)", tau_of(x) / 9.0)]
+    names = [f"actuator {k} {name}" for name, _ in groups for k in range(1, 8)]
+    table = by_type(1e6 * x.t + 1e9, *(block for _, block in groups))
+    text(path, "# 1 kHz", ", ".join(["Timestamp(us)", *names]), *cells(table, ", "))
+
+
+@layout("ur10", "monitoring.csv", "--units", "q=deg,v=deg/s")
+def doosan_monitoring(path: Path, x: Samples) -> None:
+    """Joints counted from 0, raw and external torques beside the actual ones."""
+    words = ("actual_joint_position{}", "actual_joint_velocity{}", "actual_joint_torque{}", "raw_joint_torque{}",
+             "external_joint_torque{}")  # fmt: skip
+    table = by_type(x.t, np.degrees(x.q), np.degrees(v_of(x)), tau_of(x), tau_of(x) + 1.0, 0.0 * x.q)
+    text(path, ",".join(["time_stamp", *head(*((word, 6) for word in words), first=0)]), *cells(table))
+
+
+@layout("ur10", "signals.csv", channels="q tau")
+def abb_test_signal_viewer(path: Path, x: Samples) -> None:
+    """Saved where commas are decimal: semicolons, quoted names, lines before them, a sign for degrees in Latin-1."""
+    names = ["Time [ms]", *head(("Axis {} Position [\xb0]", 6), ("Axis {} Torque [Nm]", 6))]
+    table = cells(by_type(1e3 * x.t, np.degrees(x.q), tau_of(x)), ";", comma=True)
+    lines = ["Test Signal Viewer;;;", "Controller: IRB1200;;;", "", ";".join(f'"{name}"' for name in names), *table]
+    path.write_bytes(("\r\n".join(lines) + "\r\n").encode("latin-1"))
+
+
+@layout("panda", "states.npz", "--column", "q=qpos[:, 0:7]", "--column", "v=qvel[:, :7]", "--column",
+        "tau=qfrc_actuator[:, 0:7]")  # fmt: skip
+def mujoco_states_with_a_gripper(path: Path, x: Samples) -> None:
+    more = np.zeros((len(x.t), 2))
+    blocks = {"qpos": x.q, "qvel": v_of(x), "qfrc_actuator": tau_of(x)}
+    np.savez(path, time=x.t, ctrl=x.q, **{name: np.hstack([block, more]) for name, block in blocks.items()})  # type: ignore[arg-type]
+
+
+@layout("ur10", "rollout.npz")
+def isaac_lab_of_one_environment(path: Path, x: Samples) -> None:
+    """Arrays with an axis for the environments, of which there is one."""
+    blocks = {"joint_pos": x.q, "joint_vel": v_of(x), "applied_torque": tau_of(x)}
+    np.savez(path, sim_time=x.t, **{name: block[:, None, :] for name, block in blocks.items()})  # type: ignore[arg-type]
+
+
+@layout("ur10", "rollout.h5")
+def isaac_lab_in_hdf5(path: Path, x: Samples) -> None:
+    import h5py  # type: ignore[import-untyped]
+
+    with h5py.File(path, "w") as file:
+        for name, block in {"joint_pos": x.q, "joint_vel": v_of(x), "applied_torque": tau_of(x)}.items():
+            file[f"data/{name}"] = block[None, :, :] if name == "joint_vel" else block[:, None, :]
+        file["data/sim_time"] = x.t
+
+
 @layout("ur10", "states.csv", rate=125.0)
 def plotjuggler(path: Path, x: Samples) -> None:
     joints = sorted(dynid.load_robot("ur10").joint_names)
@@ -221,7 +274,7 @@ def mujoco_arrays(path: Path, x: Samples) -> None:
 
 @layout("panda", "dataset.hdf5")
 def isaac_dataset(path: Path, x: Samples) -> None:
-    import h5py  # type: ignore[import-untyped]
+    import h5py
 
     with h5py.File(path, "w") as file:
         group = file.create_group("data/demo_0/robot")
@@ -612,7 +665,7 @@ def test_a_raw_layout_is_read_like_the_hand_made_log(name: str, tmp_path: Path) 
 
 
 def test_there_are_enough_layouts() -> None:
-    assert len(LAYOUTS) >= 25
+    assert len(LAYOUTS) >= 30
 
 
 # The same parameters, by one command.

@@ -22,6 +22,7 @@ _NUMBERS = re.compile(r"(?P<first>\d{1,6})(?::(?P<last>\d{1,6}))?")
 _BRACKETS = re.compile(r"[\[(]([^\])]*)[\])]$")
 MOST_COLUMNS = 100_000
 _SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d+)\s*,\s*:)\s*\]$")
+_SLICES = re.compile(r"^(?P<name>.+)\[\s*:\s*,\s*(?P<first>\d{1,6})?\s*:\s*(?P<last>\d{1,6})?\s*\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,9 @@ def _expand_numbers(log: str, value: object, fields: Mapping[str, Field]) -> obj
     if isinstance(value, (list, tuple, range)):
         parts = [_expand_numbers(log, part, fields) for part in value]
         return [name for part in parts for name in (part if isinstance(part, list) else [part])]
+    if isinstance(value, str) and value not in fields and (part := _SLICES.match(value)) and part["name"] in fields:
+        shape = fields[part["name"]].shape
+        return [f"{part['name']}[:, {k}]" for k in range(int(part["first"] or 0), int(part["last"] or min(shape)))]
     if isinstance(value, str) and (value in fields or not _NUMBERS.fullmatch(value.strip())):
         return value
     if not isinstance(value, int | str) or isinstance(value, bool):

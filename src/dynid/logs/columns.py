@@ -507,7 +507,7 @@ class _ColumnMatching:
                 self.log, "column_count_mismatch", "'{column}' has {width} columns, {channel} needs {needed}",
                 "pick them with {columns}", column=name, width=shape[1], channel=channel, needed=count,
                 columns=Wording(
-                    f"columns={{'{channel}': ['{name}[:, 0]', ...]}}", f"--column '{channel}={name}[:, 0],...'"
+                    f"columns={{'{channel}': '{name}[:, 0:{count}]'}}", f"--column '{channel}={name}[:, 0:{count}]'"
                 ),
             )  # fmt: skip
             return self._first_joints(channel, error, [ColumnPlace(name, column) for column in range(shape[1])])

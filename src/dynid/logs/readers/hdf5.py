@@ -94,11 +94,12 @@ def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[i
     data = file[stored.path]
     source = data if stored.member is None else data.fields(stored.member)
     shape = stored.shape
-    along = 1 if turned or (len(shape) == 2 and shape[0] == 1 and shape[1] != 1) else 0
+    long = [k for k, size in enumerate(shape) if size != 1] or [0]
+    along = long[1 if turned and len(long) > 1 else 0]
 
     def read_slice(start: int, stop: int) -> Numbers:
-        part = np.asarray(source[:, start:stop].T if along else source[start:stop])
-        return part.reshape(-1) if len(squeeze_shape(shape)) == 1 else part
+        part = np.moveaxis(np.asarray(source[(slice(None),) * along + (slice(start, stop),)]), along, 0)
+        return part.reshape((stop - start, -1) if len(long) > 1 else -1)
 
     return read_slice
 
