@@ -74,8 +74,10 @@ def test_names_of_joints_decide_in_any_order(style: str, short: bool) -> None:
     assert any("gripper_joint" in note for note in plan.notes)
 
 
-@pytest.mark.parametrize("name", ["t", "time", "Time", "timestamp", "times", "stamp", "time_s", "time [s]", "__time",
-                                  "time_stamp", "sim_time", "Elapsed Time (s)", "timestamp [us]", "system.time"])  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "t", "time", "Time", "timestamp", "times", "stamp", "time_s", "time [s]", "__time", "time_stamp", "sim_time",
+    "Elapsed Time (s)", "timestamp [us]", "system.time",
+])  # fmt: skip
 def test_names_of_the_time(name: str) -> None:
     assert match([name, *(f"q{j}" for j in range(1, 8))]).t.field == name
 
