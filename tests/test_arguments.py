@@ -31,7 +31,7 @@ from plates import arm
 from urdf_texts import URDF
 
 PLAIN = ("viscous", "coulomb", "offset")
-BY_HAND = ("ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential", "Wiring")
+BY_HAND = ("FilePart", "ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential", "Wiring")
 """Classes that users construct themselves."""
 
 Call = Callable[..., Any]
@@ -393,6 +393,21 @@ refused("read_log", "no finite number", read, zero={"2": np.nan})
 changes("read_log", read, order=["2", "1", "3"])
 changes("read_log", read, order={"tau": ["2", "1", "3"]})
 refused("read_log", "no torques", lambda **k: read("without_tau.csv", **k), order={"tau": ["2", "1", "3"]})
+
+
+def read_part(**k: Any) -> Log:
+    state = {"t": recorded().t, **{f"q{j}": recorded().q[:, i] for i, j in enumerate(robot().joint_names)}}
+    drives = dynid.FilePart({"t": recorded().t, "tau": recorded().tau}, **k)
+    return Log.of(replace_name(dynid.read_log([state, drives], robot())))
+
+
+changes("FilePart", read_part, shift=0.004)
+refused("FilePart", "finite number of seconds", read_part, shift=np.nan)
+changes("FilePart", read_part, ranges=("0%:50%",))
+changes("FilePart", read_part, ranges="0%:50%")
+refused("FilePart", "cannot read the range", read_part, ranges=("half",))
+changes("FilePart", read_part, rows=(11, 200))
+refused("FilePart", "FIRST and LAST", read_part, rows=(20, 10))
 changes("read_log", read, header="t,q*3,v*3,_*3,tau*3")
 refused("read_log", "header= names 7 columns", read, header="t,q*3,tau*3")
 changes("read_log", read, rows=(11, 200))

@@ -42,6 +42,7 @@ from .logs.cameras import Camera as Camera
 from .logs.cameras import Triangulation as Triangulation
 from .logs.cameras import read_cameras as read_cameras
 from .logs.cameras import triangulate as triangulate
+from .logs.joined import FilePart as FilePart
 from .logs.log import Log as Log
 from .logs.log import Wiring as Wiring
 from .logs.markers import MarkerFit as MarkerFit

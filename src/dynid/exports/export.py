@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,8 @@ def export(
     held = lock or (subject.robot.locks if suffix == ".urdf" else {})
     reason: tuple[Message, ...] = ()
     failure: DynidError | None = None
-    if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
+    has_template = template or Path(subject.robot.source).suffix.lower() == ".urdf" or subject.robot.description
+    if lock and suffix == ".urdf" and not has_template:
         raise ExportError(
             "lock_without_template", "{lock} is for the joints of a URDF template, and there is none", "leave it out",
             lock=Option("lock"),
@@ -163,8 +165,12 @@ def _export_attempts(
         case ".urdf":
             if template is not None:
                 return [lambda: _updated_urdf_content(subject, Path(template), lock)]
-            first = [lambda: _updated_urdf_content(subject, source, lock, told=True)]
-            return [*(first if has_source else []), lambda: _new_urdf_content(subject)]
+            first: list[Callable[[], _ExportContent]] = []
+            if has_source:
+                first = [lambda: _updated_urdf_content(subject, source, lock, told=source)]
+            elif subject.robot.description:
+                first = [lambda: _updated_expansion_content(subject, lock)]
+            return [*first, lambda: _new_urdf_content(subject)]
         case ".xml":
             if template is not None:
                 return [lambda: _updated_mjcf_content(subject, Path(template), path)]
@@ -229,15 +235,23 @@ def _check_template(template: Path, suffix: str) -> None:
 
 
 def _updated_urdf_content(
-    subject: ExportSubject, template: Path, lock: Mapping[str, float], *, told: bool = False
+    subject: ExportSubject, template: Path, lock: Mapping[str, float], *, told: Path | None = None
 ) -> _ExportContent:
     """Content of the template URDF with new inertial elements and friction, with notes and warnings."""
     _check_template(template, ".urdf")
     data, notes = update_urdf(subject, template, lock)
     what = "all but the inertial elements and friction is taken from {template}"
-    said = (Message("template_from_source", what, template=template),) if told else ()
+    said = (Message("template_from_source", what, template=told),) if told else ()
     losses = (*friction_left_out_warnings(subject), *template_friction_warnings(subject.robot, template, lock))
     return _ExportContent(data, (*said, *notes), losses)
+
+
+def _updated_expansion_content(subject: ExportSubject, lock: Mapping[str, float]) -> _ExportContent:
+    """Content of the URDF that a xacro file was expanded to, with new inertial elements."""
+    with tempfile.TemporaryDirectory() as folder:
+        template = Path(folder) / "expanded.urdf"
+        template.write_text(subject.robot.description, encoding="utf-8")
+        return _updated_urdf_content(subject, template, lock, told=Path(subject.robot.source))
 
 
 def _verify_before_rename(path: Path, beside: Path, subject: ExportSubject, lock: Mapping[str, float]) -> Verification:

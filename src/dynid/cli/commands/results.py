@@ -134,7 +134,7 @@ def export(
     if (
         Path(result).suffix.lower() != ".json"
         and template is None
-        and not (out.suffix.lower() == ".urdf" and found.source.lower().endswith(".urdf"))
+        and not (out.suffix.lower() == ".urdf" and (found.source.lower().endswith(".urdf") or found.description))
     ):
         locks = {}  # the robot was loaded with them
     done = exported(found, out, template=template, lock=locks, force=force)
