@@ -148,6 +148,27 @@ def test_mjcf_holds_springs_with_their_offsets(tmp_path: Path) -> None:
     assert "position_torques_left_out" in [w.code for w in dynid.export(result, tmp_path / "robot.urdf").warnings]
 
 
+def test_columns_of_the_user_are_missing_in_the_file(tmp_path: Path) -> None:
+    """The error with what the file cannot hold contains them, also at a joint whose offset the file holds."""
+    robot = with_bodies("gautier3", friction=True)
+    log = recorded(robot)
+    tau = log.tau + np.outer(20.0 * np.sin(3.0 * log.q[:, 1]), [0.0, 1.0, 0.0])
+    places = np.linspace(-10.0, 10.0, 2001)
+    column = dynid.JointColumn("balance", "2", positions=places, torque=np.sin(3.0 * places))
+    data = dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=tau)
+    result = dynid.identify(robot, data, friction=PLAIN, columns=[column])
+    for name in ("robot.xml", "robot.urdf", "robot.toml"):
+        replay = dynid.export(result, tmp_path / name).replay
+        assert replay is not None
+        assert replay.mean > 5.0 * replay.mean_completed
+        assert replay.mean_completed < 2.0 * result.validation.mean + 0.01
+    function = dynid.JointColumn("balance", "2", function=lambda q, v: np.sin(3.0 * q[:, 1]))
+    dynid.identify(robot, data, friction=PLAIN, columns=[function]).save(tmp_path / "result.json")
+    replay = dynid.export(dynid.Identification.load(tmp_path / "result.json"), tmp_path / "robot.xml").replay
+    assert replay is not None
+    assert np.isnan(replay.completed).tolist() == [False, True, False]  # no file holds the function
+
+
 def test_a_template_gets_the_friction_too(tmp_path: Path) -> None:
     """All but `<dynamics>` and `<inertial>` stays byte for byte, other attributes of `<dynamics>` included."""
     text = URDF.replace("<dynamics ", '<dynamics spring_stiffness="3" ', 1)

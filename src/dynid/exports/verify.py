@@ -17,7 +17,7 @@ import numpy as np
 from dynid.dynamics.friction import STILL
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.scene import Stage, standard_columns
-from dynid.errors import ExportError
+from dynid.errors import DynidError, ExportError
 from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import ExportSubject, hold_plain_friction, make_export_subject
@@ -476,12 +476,12 @@ class Replay:
     @property
     def mean(self) -> float:
         """Mean NRMSE over the joints, of the file as it is."""
-        return float(np.nanmean(self.nrmse))
+        return _mean_of_known(self.nrmse)
 
     @property
     def mean_completed(self) -> float:
         """Mean NRMSE over the joints, with what the file cannot hold added."""
-        return float(np.nanmean(self.completed))
+        return _mean_of_known(self.completed)
 
     @property
     def warnings(self) -> tuple[Message, ...]:
@@ -502,6 +502,12 @@ class Replay:
         )
 
 
+def _mean_of_known(nrmse: Array) -> float:
+    """Mean of what is not NaN, NaN where nothing is."""
+    known = nrmse[~np.isnan(nrmse)]
+    return float(known.mean()) if len(known) else np.nan
+
+
 def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, float], shown: Path) -> Replay | None:
     """Errors of a file along the recordings that its result keeps; None where there are none."""
     model, suffix = subject.model, path.suffix.lower()
@@ -509,11 +515,14 @@ def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, flo
         return None
     stretch, t, q, v, a, measured = model.replay.arrays()
     motion = Motion(np.arange(float(len(t))), q, v, a)
-    robot, friction = subject.robot, [dict(subject.robot.links[k].friction) for k in subject.robot.active_links]
-    missing = np.array([f.get("offset", 0.0) for f in friction]) + np.zeros_like(q)
+    robot, missing = subject.robot, np.zeros_like(q)
     for column in model.equation.user_columns:
-        torque = column.values(robot.joint_names, q, v) * model.column_values[model.equation.names.index(column.name)]
-        missing[:, robot.joint_names.index(column.joint)] += torque
+        size = model.column_values[model.equation.names.index(column.name)]
+        at = missing[:, robot.joint_names.index(column.joint)]
+        try:
+            at += column.values(robot.joint_names, q, v) * size
+        except DynidError:  # a Python function, which no file of a result holds
+            at += np.nan
     reader = "dynid"
     if suffix == ".xml":
         try:
@@ -525,8 +534,7 @@ def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, flo
             reader, file = "MuJoCo", _MujocoFile.of(mujoco, path, robot, shown)
             tau = file.torques(motion, "CONTACT", "LIMIT", "EQUALITY")
             subject = file.with_own_springs(subject)
-        if subject.springs is not None:
-            missing = np.where(subject.springs > 0.0, 0.0, missing)
+        missing += subject.offsets if subject.springs is None else np.where(subject.springs > 0.0, 0.0, subject.offsets)
     elif suffix == ".urdf":
         import pinocchio as pin
 
@@ -538,10 +546,9 @@ def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, flo
         dry = getattr(file, "upperDryFrictionLimit", None)
         dry = file.friction if dry is None else dry
         tau = _pinocchio_torques(pin, file, robot, motion, lock) - rotors + file.damping[at] * v + dry[at] * sign
-        missing = missing + rotors
+        missing += subject.offsets + rotors
     else:
-        tau = _plain_torques(subject, motion) + missing
-        missing = np.zeros_like(q)
+        tau = _plain_torques(subject, motion) + subject.offsets
     errors = [_filtered_nrmse(stretch, t, measured, x, model.cutoff) for x in (tau, tau + missing)]
     return Replay(reader, errors[0], errors[1], model.cutoff, model.replay.is_validation, model.validation.mean)
 
