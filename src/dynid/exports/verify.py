@@ -518,11 +518,11 @@ def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, flo
     robot, missing = subject.robot, np.zeros_like(q)
     for column in model.equation.user_columns:
         size = model.column_values[model.equation.names.index(column.name)]
-        at = missing[:, robot.joint_names.index(column.joint)]
+        own = missing[:, robot.joint_names.index(column.joint)]
         try:
-            at += column.values(robot.joint_names, q, v) * size
+            own += column.values(robot.joint_names, q, v) * size
         except DynidError:  # a Python function, which no file of a result holds
-            at += np.nan
+            own += np.nan
     reader = "dynid"
     if suffix == ".xml":
         try:
