@@ -109,6 +109,7 @@ def test_refitted_friction_is_never_negative() -> None:
     wrong = dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=log.tau - 3.0 * np.sign(log.v) - 5.0 * log.v)
     found = refit_plain_friction(dynid.identify(robot, wrong, friction=RECIPE), springs=False)
     assert_allclose(found[[0, 1]], 0.0, atol=1e-12)
+    assert not refit_plain_friction(dynid.identify(robot, log, friction=("lag",)), springs=True).any()
 
 
 def test_files_carry_friction_and_say_their_error(tmp_path: Path) -> None:
