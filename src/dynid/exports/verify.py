@@ -381,6 +381,8 @@ class _MujocoFile:
         for k, joint in zip(robot.tree_joints, self.joints, strict=True):
             if k not in held:
                 model.jnt_stiffness[joint] = 0.0
+                if hasattr(model, "jnt_stiffnesspoly"):  # from MuJoCo 4 on
+                    model.jnt_stiffnesspoly[joint] = 0.0
         model.body_gravcomp[:] = 0.0
         model.opt.density = model.opt.viscosity = 0.0
         model.tendon_stiffness[:] = model.tendon_damping[:] = 0.0
@@ -389,6 +391,8 @@ class _MujocoFile:
                 model.dof_armature[at] = 0.0
             if not robot.links[k].friction or k not in robot.active_links:
                 model.dof_damping[at] = model.dof_frictionloss[at] = 0.0
+                if hasattr(model, "dof_dampingpoly"):
+                    model.dof_dampingpoly[at] = 0.0
 
     def coupling_error(self, motion: Motion, shown: Path) -> float:
         """How far couplings and loops of the file are from closed along a motion that closes them here."""
