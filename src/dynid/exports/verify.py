@@ -467,7 +467,7 @@ class Replay:
 
     nrmse (n,): as the file is; completed (n,): with what it cannot hold added, constant torques and those of own
     columns, in a URDF rotor inertias, too. Both sides are filtered alike with `cutoff` (Hz). is_validation: whether the
-    recordings were not used for fitting. identified: mean NRMSE of the result itself.
+    recordings were not used for fitting. identified: mean NRMSE of the result itself on such data.
     """
 
     reader: str
@@ -499,11 +499,12 @@ class Replay:
     def __str__(self) -> str:
         data = "validation data" if self.is_validation else "the data used"
         band = "unfiltered" if self.cutoff is None else f"{self.cutoff:.4g} Hz"
-        return (
-            f"replayed by {self.reader} on {data} ({band}): mean NRMSE {self.mean:.4f}; {self.mean_completed:.4f} with "
-            f"what the file cannot hold (constant torques, rotor inertias of a URDF) added; {self.identified:.4f} as "
-            "identified"
-        )
+        text = f"replayed by {self.reader} on {data} ({band}): mean NRMSE {self.mean:.4f}, as identified "
+        text += f"{self.identified:.4f}"
+        if np.isnan(self.mean_completed) or np.array_equal(self.nrmse, self.completed):
+            return text
+        lacking = "constant torques, your own columns, rotor inertias in a URDF"
+        return f"{text}; {self.mean_completed:.4f} with what the file cannot hold ({lacking})"
 
 
 def _mean_of_known(nrmse: Array) -> float:
@@ -554,7 +555,8 @@ def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, flo
     else:
         tau = _plain_torques(subject, motion) + subject.offsets
     errors = [_filtered_nrmse(stretch, t, measured, x, model.cutoff) for x in (tau, tau + missing)]
-    return Replay(reader, errors[0], errors[1], model.cutoff, model.replay.is_validation, model.validation.mean)
+    score = model.validation if model.replay.is_validation else model.fit
+    return Replay(reader, errors[0], errors[1], model.cutoff, model.replay.is_validation, score.mean)
 
 
 def _plain_torques(subject: ExportSubject, motion: Motion) -> Array:
