@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from numpy.testing import assert_allclose
 
@@ -217,3 +218,33 @@ def test_recordings_replayed_by_mujoco(name: str, tmp_path: Path) -> None:
     assert judged.mean() < 1.3 * judge(case, plain, rest[0]).mean()
     assert done.replay is not None
     assert done.replay.mean == pytest.approx(judged.mean(), rel=0.1)
+
+
+class InPinocchio:
+    """Torques of a URDF by pinocchio alone, with the friction that it has read and what the file says it lacks."""
+
+    def __init__(self, path: Path, done: dynid.Export) -> None:
+        self.model = pin.buildModelFromUrdf(str(path))
+        self.rotors = np.array([link.rotor for link in done.subject.robot.links])
+        self.constant = np.array([dict(link.friction)["offset"] for link in done.subject.robot.links])
+
+    def predict(self, motion: Motion) -> Array:
+        model, data, tau = self.model, self.model.createData(), np.empty_like(motion.q)
+        for k in range(len(motion)):
+            tau[k] = pin.rnea(model, data, motion.q[k], motion.v[k], motion.a[k])
+        friction = model.damping * motion.v + model.upperDryFrictionLimit * np.sign(motion.v)
+        return np.asarray(tau + friction + self.rotors * motion.a + self.constant)
+
+
+@pytest.mark.parametrize("name", ["ur10", pytest.param("panda", marks=pytest.mark.slow)])
+def test_recordings_replayed_by_pinocchio(name: str, tmp_path: Path) -> None:
+    """The same for a URDF, with rotor inertias and constant torques, which it cannot hold, added."""
+    case, robot = CASES[name], dynid.load_robot(CASES[name].robot)
+    fit, rest = logs(case, robot, cut=True)
+    options: dict[str, Any] = {"cutoff": case.cutoff, "rotor_inertia": case.rotor_inertia, "validate": rest}
+    plain = dynid.identify(robot, fit, friction=PLAIN, **options)
+    done = dynid.export(dynid.identify(robot, fit, **options), tmp_path / "robot.urdf", force=True)
+    judged = judge(case, InPinocchio(tmp_path / "robot.urdf", done), rest[0])
+    assert judged.mean() < 1.3 * judge(case, plain, rest[0]).mean()
+    assert done.replay is not None
+    assert done.replay.mean_completed == pytest.approx(judged.mean(), rel=0.1)
