@@ -51,7 +51,7 @@ from .logs.read import read_log as read_log
 from .logs.simulate import simulate as simulate
 from .messages import Message as Message
 from .payload.gains import Gains as Gains
-from .payload.identify_gains import identify_gains as identify_gains
+from .payload.gains import identify_gains as identify_gains
 from .payload.identify_payload import identify_payload as identify_payload
 from .payload.identify_payload import payload_between as payload_between
 from .payload.payload import Payload as Payload
@@ -77,6 +77,7 @@ from .robot.robot import JointLimits as JointLimits
 from .robot.robot import Limits as Limits
 from .robot.robot import Link as Link
 from .robot.robot import MdhRow as MdhRow
+from .robot.robot import PublishedMasses as PublishedMasses
 from .robot.robot import Robot as Robot
 from .robot.transform import Transform as Transform
 from .unknown_geometry.finite_field import ModelParameterCount as ModelParameterCount

@@ -171,9 +171,10 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
 def _unused_option_names(command: str, said: Mapping[str, Any]) -> set[str]:
     """Options that a command would refuse beside what else is said: the file holds them for other runs."""
     if command == "identify" and said.get("compare"):
-        return {*"model estimator unknown partial sensor diagnose details physical urdf out report".split()}
+        return {*"model estimator unknown partial sensor diagnose details physical urdf force out report".split()}
     if command == "identify":
-        return {"every"} | (set() if "reaction" in str(said.get("model")) else {"sensor", "partial"})
+        idle = {"every"} | (set() if said.get("urdf") else {"force"})
+        return idle | (set() if "reaction" in str(said.get("model")) else {"sensor", "partial"})
     reading = {"column", "header", "rows", "units", "gear", "gain", "sign", "zero", "order", "topic"}
     if command == "view" and Path(str(said.get("trajectory", "no.json"))).suffix.lower() in (".json", ".yaml", ".yml"):
         return reading
