@@ -493,7 +493,8 @@ class FileSource:
         """Bytes of the files, or of the arrays of a frame."""
         if self.stamp is not None:
             return sum(look[2] for look in self.stamp)
-        return 8 * sum(math.prod(entry.shape) for entry in self.table.fields)
+        tables = [part.table for part in getattr(self.table, "tables", ())] or [self.table]  # joined ones know no length
+        return 8 * sum(math.prod(entry.shape) for table in tables for entry in table.fields)
 
     @property
     def part(self) -> RowRange:
