@@ -493,7 +493,8 @@ class FileSource:
         """Bytes of the files, or of the arrays of a frame."""
         if self.stamp is not None:
             return sum(look[2] for look in self.stamp)
-        tables = [part.table for part in getattr(self.table, "tables", ())] or [self.table]  # joined ones know no length
+        parts = getattr(self.table, "tables", ())  # a joined table knows no length
+        tables: list[Table] = [part.table for part in parts] or [self.table]
         return 8 * sum(math.prod(entry.shape) for table in tables for entry in table.fields)
 
     @property
