@@ -716,7 +716,7 @@ def read_log(
     Joints that the file does not have, such as those of a gripper, are not columns of the log: its `locks` hold their
     positions, 0 where there are none, or the recorded one of a joint that stands still and has no torques; functions
     that take the log lock these joints of the robot. Columns that are counted must be those of the arm before the
-    gripper, and where the others stand must not matter.
+    gripper; a joint between two that are there is an error.
 
     Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
     all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
