@@ -155,7 +155,7 @@ def _make_subject_of_identification(result: Identification) -> ExportSubject:
 
 def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
     """Warn of declared rotors whose spin couples joints, which only a table and its simulation have."""
-    rotors = () if robot.sensor is None else robot.sensor.spinning
+    rotors = () if robot.sensor is None else robot.sensor.spinning_rotors
     if not rotors:
         return ()
     what = "the spin of the rotors of {joints} is left out (their Ia is not): it adds torques of the size ratio J"

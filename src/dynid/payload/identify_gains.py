@@ -115,7 +115,7 @@ def _build_bilinear_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], 
     equation = runs.state.equation
     load = np.zeros(equation.rigid_column_count)
     load[: equation.base_column_count] = runs.K @ p
-    unknowns = Unknowns.of(
+    unknowns = Unknowns.for_equation(
         equation,
         friction,
         runs.state.logs,

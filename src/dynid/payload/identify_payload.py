@@ -137,7 +137,9 @@ def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
 def _unknowns_with_payload(runs: TwoRuns, friction: tuple[str, ...], per_log: tuple[str, ...]) -> Unknowns:
     """Unknowns of the robot, then the payload's ten, which only loaded logs have."""
     state = runs.state
-    unknowns = Unknowns.of(state.equation, friction, state.logs, per_log=per_log, left_out=state.unseen_harmonics)
+    unknowns = Unknowns.for_equation(
+        state.equation, friction, state.logs, per_log=per_log, left_out=state.unseen_harmonics
+    )
     place = np.full((state.logs, 10), -1, dtype=np.int64)
     place[runs.unloaded :] = np.arange(10)
     names = payload_names(state.equation.robot.links[runs.carrier])
