@@ -76,6 +76,7 @@ from .robot.robot import JointLimits as JointLimits
 from .robot.robot import Limits as Limits
 from .robot.robot import Link as Link
 from .robot.robot import MdhRow as MdhRow
+from .robot.robot import PublishedMasses as PublishedMasses
 from .robot.robot import Robot as Robot
 from .robot.transform import Transform as Transform
 from .unknown_geometry.finite_field import ModelParameterCount as ModelParameterCount
