@@ -436,18 +436,18 @@ def _check_links(robot: Robot) -> None:
         waiting = [c for c in waiting if c not in ready]
 
 
-def _drop_empty_fields(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
-    """Data for a file without the keys of locked joints and published masses where there are none."""
-    empty = {"locks": not robot.locks, "published": robot.published is None}
+def _without_empty_fields(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a robot without what it has not: files without locks, masses or xacro stay as they were."""
+    empty = {"locks": not robot.locks, "published": robot.published is None, "description": not robot.description}
     return {key: value for key, value in data.items() if not empty.get(key)}
 
 
 StoredRobot = Annotated[
     Robot,
     Form(
-        write=_drop_empty_fields,
-        drop=("warnings", "package_path", "description"),
-        optional=("notes", "sensor", "unknown", "files", "locks", "published"),
+        write=_without_empty_fields,
+        drop=("warnings", "package_path"),
+        optional=("notes", "sensor", "unknown", "files", "locks", "published", "description"),
         check=_check_links,
     ),
 ]

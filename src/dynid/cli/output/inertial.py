@@ -51,7 +51,10 @@ def show_physical_parameters(found: PhysicalParameters, screen: Console) -> None
 def describe_cost_of_consistency(found: PhysicalParameters) -> str:
     """Sentence on how much physically consistent parameters predict worse than the identified ones."""
     if not found.is_changed:
-        return "bodies can have the identified parameters as they are: the fit is unchanged"
+        return (
+            "bodies can have the identified parameters as they are; to stay near the prior where the data hardly speak "
+            f"costs {found.cost:.3g} squares of the noise"
+        )
     return (
         f"no bodies have exactly the identified parameters; the nearest fit is {found.cost:.3g} squares of the noise "
         f"worse (chance of as much by noise alone: {found.chance:.2g})"
@@ -145,6 +148,7 @@ def physical_json_data(found: PhysicalParameters) -> dict[str, object]:
         "nrmse_before": found.nrmse_before.tolist(),
         "nrmse_after": found.nrmse_after.tolist(),
         "cost": found.cost,
+        "prior_weight": found.prior_weight,
         "chance": found.chance,
         "margin": found.margin,
         "bindings": [{"link": b.link, "reason": b.reason, "share": b.share} for b in found.bindings],
@@ -226,10 +230,12 @@ def check_output_paths(physical: Path | None, urdf: Path | None, others: list[Pa
 class PhysicalOutputs:
     """Physical parameters and a URDF of them, written where they are asked for; a failure is kept among the outputs."""
 
-    def __init__(self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None) -> None:
+    def __init__(
+        self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None, *, force: bool = False
+    ) -> None:
         self.found: PhysicalParameters | None = None
         self.exported: Export | None = None
-        self._outputs, self._physical, self._urdf = outputs, physical, urdf
+        self._outputs, self._physical, self._urdf, self._force = outputs, physical, urdf, force
         if physical is not None or urdf is not None:
             try:
                 self.found = physical_parameters(result)
@@ -241,7 +247,7 @@ class PhysicalOutputs:
         found = self.found
         if found is not None:
             self._outputs.write_file(self._physical, found.save)
-            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place))
+            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place, force=self._force))
 
     def show_bodies(self, screen: Console) -> None:
         """Print the bodies, and what was found when the URDF was read again."""
@@ -249,6 +255,8 @@ class PhysicalOutputs:
             show_physical_parameters(self.found, screen)
         if self.exported is not None:
             print_line(screen, str(self.exported.verification))
+            if self.exported.replay is not None:
+                print_line(screen, str(self.exported.replay))
             for note in self.exported.notes:
                 show_note(note, screen)
 
@@ -273,11 +281,14 @@ def show_payload(found: Payload, screen: Console) -> None:
     sigma = np.concatenate([[found.mass_sigma], found.com_sigma, found.inertia_sigma[upper]])
     screen.print(_values_table("body", names, values, found.quantile * sigma, ["kg", *["m"] * 3, *["kg m^2"] * 6]))
     print_line(screen, _intervals_legend(found.groups))
+    if found.gain_sigma:
+        weighed = f", the payload being weighed by joint {found.reference}" if found.reference else ""
+        print_line(screen, f"they hold drive gains that are {100.0 * found.gain_sigma:.3g} % off{weighed}")
 
 
 def show_gains(found: Gains, screen: Console) -> None:
     """Print the logs, the gains and the robot's parameters in true units."""
-    print_line(screen, f"{found.robot}: drive gains by a known payload at link {found.link}", style="bold")
+    print_line(screen, f"{found.robot}: drive gains by a payload at link {found.link}", style="bold")
     _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
     half = found.quantile * found.sigma
     screen.print(_values_table("gain of joint", found.names, found.values, half, ["true / measured"] * len(half)))
