@@ -602,7 +602,7 @@ class TreeState:
     @staticmethod
     def of(robot: Robot, motion: Motion) -> TreeState:
         """State of all joints along a motion of the active ones, loops closed."""
-        scene = Stage.of(robot, standard_columns(robot, rotor_inertia=True)).scene(motion)
+        scene = Stage.for_robot(robot, standard_columns(robot, rotor_inertia=True)).scene_along(motion)
         G = np.broadcast_to(np.eye(robot.n), (len(motion), robot.n, robot.n)) if scene.tree is None else scene.tree.G
         return TreeState(scene.q, scene.v, scene.a, np.asarray(G))
 

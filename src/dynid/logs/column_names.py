@@ -249,7 +249,7 @@ class ColumnNameReader:
 
 
 def _split_off_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
-    """Take the word of the channel out; a letter before a number is a joint's label where another word is there."""
+    """Tokens without the word of the channel, the channel, and its unit or label."""
     pairs = ((("q", "dot"), "v"), (("q", "ddot"), "a"), (("q", "dot", "dot"), "a"), (("qfrc", "actuator"), "tau"))
     for dotted, channel in pairs:
         start = _position_of_tokens(tokens, dotted)
