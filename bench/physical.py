@@ -39,7 +39,7 @@ def tables() -> Iterator[Table]:
 def warm() -> Table:
     """Calls on results that are there; quiet data leave the estimate physical, noisy ones do not."""
     rows = []
-    for joints, limit in ((7, 100.0), (30, 2000.0)):
+    for joints, limit in ((7, 400.0), (30, 4000.0)):
         for noise in (1e-4, 5.0):
             result = identified(joints, noise)
             found = physical_parameters(result)

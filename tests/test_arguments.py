@@ -31,7 +31,7 @@ from plates import arm
 from urdf_texts import URDF
 
 PLAIN = ("viscous", "coulomb", "offset")
-BY_HAND = ("ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential", "Wiring")
+BY_HAND = ("FilePart", "ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential", "Wiring")
 """Classes that users construct themselves."""
 
 Call = Callable[..., Any]
@@ -393,6 +393,21 @@ refused("read_log", "no finite number", read, zero={"2": np.nan})
 changes("read_log", read, order=["2", "1", "3"])
 changes("read_log", read, order={"tau": ["2", "1", "3"]})
 refused("read_log", "no torques", lambda **k: read("without_tau.csv", **k), order={"tau": ["2", "1", "3"]})
+
+
+def read_part(**k: Any) -> Log:
+    state = {"t": recorded().t, **{f"q{j}": recorded().q[:, i] for i, j in enumerate(robot().joint_names)}}
+    drives = dynid.FilePart({"t": recorded().t, "tau": recorded().tau}, **k)
+    return Log.of(replace_name(dynid.read_log([state, drives], robot())))
+
+
+changes("FilePart", read_part, shift=0.004)
+refused("FilePart", "finite number of seconds", read_part, shift=np.nan)
+changes("FilePart", read_part, ranges=("0%:50%",))
+changes("FilePart", read_part, ranges="0%:50%")
+refused("FilePart", "cannot read the range", read_part, ranges=("half",))
+changes("FilePart", read_part, rows=(11, 200))
+refused("FilePart", "FIRST and LAST", read_part, rows=(20, 10))
 changes("read_log", read, header="t,q*3,v*3,_*3,tau*3")
 refused("read_log", "header= names 7 columns", read, header="t,q*3,tau*3")
 changes("read_log", read, rows=(11, 200))
@@ -788,6 +803,8 @@ def heavier() -> Robot:
 bodies: Call = lambda **k: dynid.physical_parameters(result(), **k)  # noqa: E731
 changes("physical_parameters", bodies, prior=Later(heavier))
 changes("physical_parameters", bodies, total_mass=30.0)
+changes("physical_parameters", bodies, prior_weight=1e3)
+refused("physical_parameters", "prior_weight= must be a number", bodies, prior_weight=-1.0)
 changes("physical_parameters", bodies, bounds={"M3": (4.5, 5.0)})
 changes("physical_parameters", bodies, centre_of_mass={"3": [(-0.5, 0.5), (-0.5, 0.5), (0.1, 0.2)]})
 changes("physical_parameters", bodies, within={"3": dynid.Ellipsoid(np.array([0.0, 0.0, 0.3]), 0.2 * np.eye(3))})
@@ -815,8 +832,19 @@ def other_template() -> Path:
     return file
 
 
+def refused_export(**k: Any) -> str:
+    log = recorded()
+    noise = np.random.default_rng(0).standard_normal(log.q.shape)
+    wrong = dynid.identify(robot(), Log(log.t, log.q, v=log.v, a=log.a, tau=noise), friction=())
+    try:
+        return dynid.export(wrong, folder() / "untrusted.urdf", **k).path.name
+    except dynid.DynidError as error:
+        return error.code
+
+
 changes("export", exported, template=Later(other_template))
 refused("export", "a template is for .urdf", lambda **k: exported(name="out.c", **k), template=Later(other_template))
+changes("export", lambda **k: refused_export(**k), force=True)
 held: Call = lambda: from_urdf(lock={"shoulder": 0.5})  # noqa: E731
 CASES["export.lock"] = [
     lambda: _refused(lambda **k: exported(held(), template=urdf(), **k), "off", {"lock": {"shoulder": 0.1}}),

@@ -42,6 +42,7 @@ from .logs.cameras import Camera as Camera
 from .logs.cameras import Triangulation as Triangulation
 from .logs.cameras import read_cameras as read_cameras
 from .logs.cameras import triangulate as triangulate
+from .logs.joined import FilePart as FilePart
 from .logs.log import Log as Log
 from .logs.log import Wiring as Wiring
 from .logs.markers import MarkerFit as MarkerFit
@@ -76,6 +77,7 @@ from .robot.robot import JointLimits as JointLimits
 from .robot.robot import Limits as Limits
 from .robot.robot import Link as Link
 from .robot.robot import MdhRow as MdhRow
+from .robot.robot import PublishedMasses as PublishedMasses
 from .robot.robot import Robot as Robot
 from .robot.transform import Transform as Transform
 from .unknown_geometry.finite_field import ModelParameterCount as ModelParameterCount

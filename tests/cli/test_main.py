@@ -84,6 +84,8 @@ def test_robots_lists_joints_structure_and_source(tmp_path: Path) -> None:
     assert facts["scara"]["structure"] == "serial RRPR"
     assert facts["sr400"]["structure"].startswith("closed")
     assert "Gautier" in facts["puma560"]["source"]
+    assert facts["lwr4"]["published"]["moving"] == pytest.approx(14.4)
+    assert facts["rx90"]["published"]["total"] is None
 
 
 def test_mdh_writes_a_table_that_loads(tmp_path: Path) -> None:

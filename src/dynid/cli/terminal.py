@@ -121,13 +121,42 @@ class Outputs:
 
 
 def robots_table(robots: Mapping[str, Robot]) -> Table:
-    """Bundled robots with their joints, structure and source."""
+    """Bundled robots with their joints, structure, published moving mass and source."""
     from rich.table import Table
 
-    table = Table("name", "joints", "structure", "source", box=None)
+    table = Table("name", "joints", "structure", "moving kg", "source", box=None)
     for name, robot in robots.items():
-        table.add_row(name, str(robot.n), describe_structure(robot), escape_markup(robot.source))
+        mass = "" if robot.published_moving_mass is None else f"{robot.published_moving_mass:.4g}"
+        table.add_row(name, str(robot.n), describe_structure(robot), mass, escape_markup(robot.source))
     return table
+
+
+def published_json_data(robot: Robot) -> dict[str, object] | None:
+    """Published masses of a robot for `--json`, kg; None where its file states nothing."""
+    known = robot.published
+    if known is None:
+        return None
+    return {
+        "total": known.total,
+        "includes_base": known.includes_base,
+        "base": known.base,
+        "moving": robot.published_moving_mass,
+        "links": known.masses,
+        "source": known.source,
+    }
+
+
+def describe_published_masses(robot: Robot) -> str:
+    """Sentence on the published masses of a robot; empty where its file states nothing."""
+    known = robot.published
+    if known is None:
+        return ""
+    links = ", ".join(f"{name}: {mass:.4g}" for name, mass in known.masses.items())
+    moving = robot.published_moving_mass
+    parts = [f"links {links}"] if links else []
+    parts += [f"moving {moving:.4g}"] if moving is not None else []
+    parts += [f"total {known.total:.4g} {'with' if known.includes_base else 'without'} the base"] if known.total else []
+    return f"published masses, kg: {'; '.join(parts) or 'unknown'} ({known.source})"
 
 
 def describe_structure(robot: Robot) -> str:
@@ -312,6 +341,7 @@ def robot_json_data(robot: Robot) -> dict[str, object]:
         "gravity": [float(x) for x in robot.gravity],
         "joints": joints,
         "parameters": parameters,
+        "published": published_json_data(robot),
         "notes": list(robot.notes),
     }
 

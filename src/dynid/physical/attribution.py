@@ -87,9 +87,9 @@ class Binding:
 
 def find_active_bounds(robot: Robot, problem: Problem, prior: Prior, found: FoundBodies) -> tuple[Binding, ...]:
     """Bounds of the first step, hardest pressed first; none where bodies can have the estimate."""
-    if found.fit is None:
+    if found.best is None:
         return ()
-    values = problem.values(found.fit)
+    values = problem.values(found.best)
     total = float(found.link_pressure.sum() + found.row_pressure.sum()) or 1.0
     several = []
     for k, pressure in zip(problem.links, found.link_pressure, strict=True):

@@ -52,6 +52,39 @@ def _matrix_of_svec() -> Array:
     return freeze(np.column_stack([symmetric_from_svec(unit).ravel() for unit in np.eye(10)]))
 
 
+def log_det_divergence(x: Array, margin: float) -> float:
+    """Sum of tr(T) - log det(T) - 4 over links, T = (S - margin) / (1 - margin); inf where an S is no body's.
+
+    It is 0 at the prior and grows without bounds both for light or thin bodies and for heavy or wide ones.
+    """
+    T = _scaled_matrices(x, margin)
+    try:
+        L = np.linalg.cholesky(T)
+    except np.linalg.LinAlgError:
+        return float("inf")
+    return float(
+        np.trace(T, axis1=1, axis2=2).sum() - 2.0 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum() - x.size / 2.5
+    )
+
+
+def log_det_roots(x: Array, margin: float) -> tuple[Array, Array]:
+    """Blocks K (links, 10, 10) and q (10 links,) of `log_det_divergence`: its Hessian is K'K, its gradient K'q.
+
+    With T = L L' these are svec of L^-1 X L^-T for any X, and svec(L'L - 1).
+    """
+    Q, L = _matrix_of_svec(), np.linalg.cholesky(_scaled_matrices(x, margin))
+    inverse = np.linalg.inv(L)
+    products = np.einsum("nij,nkl->nikjl", inverse, inverse).reshape(-1, 16, 16)
+    q = (np.swapaxes(L, 1, 2) @ L - np.eye(4)).reshape(-1, 16) @ Q
+    return np.asarray(Q.T @ products @ Q / (1.0 - margin)), np.asarray(q.ravel())
+
+
+def _scaled_matrices(x: Array, margin: float) -> Array:
+    """(S - margin) / (1 - margin) of all links, (links, 4, 4)."""
+    S = (x.reshape(-1, 10) @ _matrix_of_svec().T).reshape(-1, 4, 4)
+    return np.asarray((S - margin * np.eye(4)) / (1.0 - margin))
+
+
 @cache
 def _parameters_of_pseudo_inertia() -> Array:
     """Linear map (10, 16) from a symmetric pseudo-inertia, row by row, to standard parameters."""

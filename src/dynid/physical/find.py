@@ -48,17 +48,24 @@ def physical_parameters(
     within: Mapping[str, Ellipsoid] | None = None,
     geometry: str | Path | None = None,
     package_path: str | Path | Sequence[str | Path] = (),
+    prior_weight: float | None = None,
 ) -> PhysicalParameters:
     """Find standard parameters of all links that real bodies can have and that fit the data best.
 
     Every pseudo-inertia is positive definite with a margin, rotor inertias and plain friction are not negative. Where
     the data leave a choice, the bodies nearest to the prior are taken: `prior` (a robot of the same geometry, or its
-    file), else the robot's nominal values, else bodies of the links' sizes. The prior never worsens the fit.
+    file), else the robot's nominal values, else bodies of the links' sizes. prior_weight: of the divergence from it, in
+    squares of the noise; None: as large as the fit allows, whose squares grow by 1 % at most; 0: the best fit.
     total_mass in kg; bounds: (low, high) by parameter; centre_of_mass: (low, high) of x, y, z in m by link; within: an
     ellipsoid by link that holds its mass; geometry: a URDF of the robot whose collision shapes, in the smallest
     ellipsoids around them, hold the mass of their links; package_path: where its meshes are, as for `load_robot`.
     """
     result = identification
+    if prior_weight is not None and not (np.isfinite(prior_weight) and prior_weight >= 0.0):
+        raise PhysicalError(
+            "prior_weight_invalid", "{option} must be a number that is not negative, got {given}",
+            option=Option("prior_weight"), given=str(prior_weight)[:60],
+        )  # fmt: skip
     if result.equation.unknown is not None:
         raise PhysicalError(
             "bodies_need_geometry", "bodies need the geometry: model parameters of unknown lengths cannot be taken "
@@ -73,21 +80,18 @@ def physical_parameters(
         raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
     given = None if prior is None else prior if isinstance(prior, Robot) else load_with_locks_of(prior, result.robot)
     seen = identified_combinations(result)
-    believed = scale_prior_to_data(result, seen, find_prior(result.robot, given))
+    believed = scale_prior_to_data(result, seen, find_prior(result.robot, given), total_mass)
     shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot, package_path)
     demands = BodyConstraints(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
     problem = build_problem(result, seen, believed, demands)
-    found = search_bodies(problem)
+    found = search_bodies(problem, prior_weight)
     values = _remove_rounding_errors(result, problem.values(found.x), problem.names)
-    fitted = np.array(result.values)
-    cost = 0.0
-    if found.fit is not None:
-        fitted = fitted + problem.seen @ found.fit - problem.estimate
-        cost = problem.cost_over_estimate(found.fit)
+    fitted = result.values + (problem.seen @ found.x - problem.estimate)
+    best = result.values if found.best is None else result.values + (problem.seen @ found.best - problem.estimate)
     bindings = find_active_bounds(result.robot, problem, believed, found)
     shares = find_data_shares(result, seen, problem)
     before, after = _nrmse_per_channel(result, np.asarray(result.values)), _nrmse_per_channel(result, fitted)
-    chance = _probability_of_step(result, fitted)
+    chance = _probability_of_step(result, best)
     return PhysicalParameters(
         identification=result,
         names=problem.names,
@@ -101,13 +105,14 @@ def physical_parameters(
         fitted=fitted,
         nrmse_before=before,
         nrmse_after=after,
-        cost=cost,
+        cost=problem.cost_over_estimate(found.x),
         chance=chance,
         margin=MARGIN,
         eigenvalues=np.array([_smallest_eigenvalue(result.robot, k, values, problem, believed) for k in problem.links]),
         bindings=bindings,
         notes=(*believed.notes, *shape_notes, *_friction_notes(result)),
         warnings=_cost_warnings(result, bindings, before, after, chance),
+        prior_weight=found.weight,
     )
 
 
@@ -166,8 +171,8 @@ def _parameter_units(result: Identification, problem: Problem) -> tuple[str, ...
 
 def _prior_sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
     """Where the prior of every link comes from."""
-    nominal = "nominal values" if given is None else f"the prior '{given.name}'"
-    return tuple("its size" if sized else nominal for sized in prior.from_sizes)
+    named = {} if given is None else {"nominal values": f"the prior '{given.name}'"}
+    return tuple(named.get(source, source) for source in prior.sources)
 
 
 def _friction_notes(result: Identification) -> tuple[Message, ...]:

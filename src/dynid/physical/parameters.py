@@ -34,7 +34,8 @@ class PhysicalParameters:
     nrmse_after per channel on the data used; cost: how much the sum of squares grew, in squares of the noise; chance:
     probability that noise alone makes bodies differ so much from the estimate (from the jackknife's covariance).
     eigenvalues: smallest share of its prior that each link with mass keeps, at least `margin`. bindings: bounds that
-    the data press against.
+    the data press against. prior_weight: of the divergence from the prior, in squares of the noise (None: in files of
+    before).
     """
 
     identification: StoredIdentification
@@ -56,6 +57,7 @@ class PhysicalParameters:
     bindings: tuple[Annotated[Binding, ROW], ...]
     notes: tuple[Message, ...]
     warnings: tuple[Message, ...]
+    prior_weight: Annotated[float, Limit(ge=0.0)] | None = None
 
     @cached_property
     def robot(self) -> Robot:
@@ -76,7 +78,7 @@ class PhysicalParameters:
     @property
     def is_changed(self) -> bool:
         """Whether the fit had to give way: no bodies have the identified parameters."""
-        return self.cost > 0.0
+        return bool(self.bindings)
 
     @property
     def total_mass(self) -> float:
@@ -148,7 +150,12 @@ class StoredParameter:
 
 
 def _write_parameters_as_rows(x: PhysicalParameters, data: Data) -> Data:
-    """Layout of the file: one entry per parameter in place of arrays of names and units."""
+    """Layout of the file: one entry per parameter in place of arrays of names and units; no fields of later versions.
+
+    Files of before are written as they were.
+    """
+    if x.prior_weight is None:
+        del data["prior_weight"]
     rows = zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
     return {
         "parameters": to_plain_data(tuple[StoredParameter, ...], tuple(StoredParameter(*row) for row in rows)),

@@ -13,11 +13,20 @@ from dynid.robot.inertia import ROTOR, SYMBOLS, Body, from_body, pseudo_inertia,
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
 
-DENSITY = 1000.0
-"""kg/m^3 of the bodies that stand for links of unknown mass: metal, gears and air together."""
+DENSITY = 600.0
+"""kg/m^3 of the bodies that stand for links of unknown mass: tubes of real arms, with air and cables inside."""
 
-HEAVIEST = 8.0
-"""A link weighs at most so many times its prior, or the solid body of its size: steel over DENSITY."""
+MOTORS = 6.0
+"""Motors and gears at a link's ends weigh as much as a tube that is so many radii longer."""
+
+END = 0.4
+"""Length of a link that carries nothing, over the mean of the others."""
+
+BASE_RADIUS, TAPER = 0.038, 0.017
+"""Radius of a link: a share of the arm's whole reach, and one of the reach from this link on."""
+
+HEAVIEST = 30.0
+"""A link weighs at most so many times its prior, or the mean link of the arm by its size: more than solid steel."""
 
 THINNEST = 1e-4
 """Spread of a prior's mass in its thinnest direction over that in its widest, squared: flatter ones are thickened."""
@@ -26,25 +35,34 @@ ROTOR_SHARE = 0.1
 """Rotor inertia that is believed in where none is known, as a share of the link's inertia about its joint."""
 
 
+FROM_SIZE = "its size"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
     """Ten parameters of every link (links, 10) that bodies can have; rotors (links,) with the size of their doubt.
 
-    heaviest (links,): masses that no link exceeds, kg. from_sizes: links whose values come from lengths and a density;
-    notes: what was not taken as it was given.
+    heaviest (links,): masses that no link exceeds, kg. sources: where each link's values come from; notes: what was
+    not taken as it was given.
     """
 
     inertia: Array
     rotor: Array
     rotor_scale: Array
     heaviest: Array
-    from_sizes: tuple[bool, ...]
+    sources: tuple[str, ...]
     notes: tuple[Message, ...]
+
+    @property
+    def from_sizes(self) -> tuple[bool, ...]:
+        """Links of which nothing is known but lengths."""
+        return tuple(source == FROM_SIZE for source in self.sources)
 
     def with_scaled_mass(self, factor: float) -> Prior:
         """Return the prior with the links that come from sizes so many times heavier."""
         by = np.where(self.from_sizes, factor, 1.0)
-        return replace(self, inertia=self.inertia * by[:, None], rotor_scale=self.rotor_scale * by)
+        heaviest = self.heaviest * np.maximum(by, 1.0)
+        return replace(self, inertia=self.inertia * by[:, None], rotor_scale=self.rotor_scale * by, heaviest=heaviest)
 
 
 def find_prior(robot: Robot, given: Robot | None) -> Prior:
@@ -53,30 +71,30 @@ def find_prior(robot: Robot, given: Robot | None) -> Prior:
         refuse_other_robot(robot, given, "the prior")
         refuse_impossible_links(given)
     believed = given or robot
+    published = {} if given is not None or robot.published is None else robot.published.links
     sized, notes = bodies_from_sizes(robot), []
-    inertia, from_sizes = [], []
+    inertia, sources = [], []
     for k, link in enumerate(believed.links):
-        x = np.where(_known_zero_mask(robot.links[k]), 0.0, link.inertia)
-        if np.isnan(x).any() or is_massless(robot.links[k]):
-            inertia.append(_scale_to_mass(sized[k], x[9]))
-            from_sizes.append(not x[9] > 0.0)
-        elif _is_possible_body(x):
-            inertia.append(_thicken_flat_body(x))
-            from_sizes.append(False)
-        else:
+        zero, own = _known_zero_mask(robot.links[k]), published.get(link.name, np.full(10, np.nan))
+        stated = [("nominal values", np.where(zero, 0.0, link.inertia)), ("published values", np.where(zero, 0.0, own))]
+        if is_massless(robot.links[k]):
+            stated = []
+        elif not np.isnan(stated[0][1]).any() and not _is_possible_body(stated[0][1]):
             notes.append(Message(
-                "nominal_link_not_physical", "link {link}: no body has its nominal values; its size stands for them",
-                link=link.name,
+                "nominal_link_not_physical", "link {link}: no body has its nominal values; {instead} for them",
+                link=link.name, instead="published values stand" if own[9] > 0.0 else "its size stands",
             ))  # fmt: skip
-            inertia.append(sized[k])
-            from_sizes.append(True)
+            stated = stated[1:]
+        source, x = next(((name, x) for name, x in stated if x[9] > 0.0), (FROM_SIZE, sized[k]))
+        inertia.append(_complete_body(x, sized[k]))
+        sources.append(source)
     X = np.array([_nearest_body_with_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
     about = np.array([_inertia_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
     nominal = np.array([link.rotor for link in believed.links])
     rotor = np.where(np.isnan(nominal), ROTOR_SHARE * about, nominal)
-    heaviest = HEAVIEST * np.maximum(X[:, 9], [body[9] for body in sized])
+    heaviest = HEAVIEST * np.maximum(X[:, 9], np.mean([body[9] for body in sized]))
     doubt = np.maximum(np.abs(rotor), ROTOR_SHARE * about)
-    return Prior(X, rotor, doubt, heaviest, tuple(from_sizes), tuple(notes))
+    return Prior(X, rotor, doubt, heaviest, tuple(sources), tuple(notes))
 
 
 def is_massless(link: Link) -> bool:
@@ -85,21 +103,40 @@ def is_massless(link: Link) -> bool:
 
 
 def bodies_from_sizes(robot: Robot) -> list[Array]:
-    """Ten parameters of a body of plausible size for every link, from the joints that it carries."""
-    ends: list[list[Array]] = [[np.zeros(3)] for _ in robot.links]
-    for link in robot.links:
+    """Ten parameters of a body of plausible size for every link: motors and gears at its ends, a tube between them.
+
+    A link reaches from its joint to those that it carries. Where frames lie along a joint's axis is a matter of
+    convention, so of an offset along an axis the links on both sides have one half each.
+    """
+    n = len(robot.links)
+    ends: list[list[Array]] = [[] for _ in robot.links]
+    for k, link in enumerate(robot.links):
+        place = np.asarray(link.placement.translation)
+        along = link.placement.rotation @ link.axis * float(link.placement.rotation @ link.axis @ place)
+        ends[k].insert(0, -0.5 * link.placement.rotation.T @ along)
         if link.parent >= 0:
-            ends[link.parent].append(np.asarray(link.placement.translation))
-    lengths = [max(float(np.linalg.norm(p)) for p in points) for points in ends]
-    known = [length for length in lengths if length > 1e-6]
-    typical = float(np.mean(known)) if known else 0.3
+            ends[link.parent].append(place - 0.5 * along)
+    lengths = np.array([max(float(np.linalg.norm(p - points[0])) for p in points) for points in ends])
+    known = lengths[lengths > 1e-6]
+    last = END * float(known.mean()) if known.size else 0.1
+    for k, points in enumerate(ends):
+        if len(points) == 1:  # it carries nothing, so nobody says how long it is, nor where to: a ball
+            lengths[k] += last
+    reach = lengths.copy()
+    for k in reversed(robot.topological_order):
+        children = [reach[c] for c in range(n) if robot.links[c].parent == k]
+        reach[k] += max(children, default=0.0)
+    whole = float(reach.max()) or 0.3
     bodies = []
-    for points, length in zip(ends, lengths, strict=True):
-        r = 0.25 * max(length, typical)
-        mass = DENSITY * np.pi * r**2 * (length + 4.0 / 3.0 * r)
+    for points, length, beyond in zip(ends, lengths, reach, strict=True):
+        r = BASE_RADIUS * whole + TAPER * beyond
+        mass = DENSITY * np.pi * r**2 * (length + MOTORS * r)
+        lumped = MOTORS * r / (length + MOTORS * r)
         centre = np.mean(points, axis=0)
         apart = np.array(points) - centre
-        spread = apart.T @ apart / len(points) / 3.0 + 0.25 * r**2 * np.eye(3)  # a rod has a third of its ends' spread
+        spread = apart.T @ apart / len(points) * (lumped + (1.0 - lumped) / 3.0) + 0.5 * r**2 * np.eye(3)
+        if len(points) == 1:
+            spread = spread + length**2 / 12.0 * np.eye(3)
         bodies.append(from_body(Body(mass, centre, mass * (np.trace(spread) * np.eye(3) - spread))))
     return bodies
 
@@ -183,9 +220,13 @@ def _thicken_flat_body(x: Array) -> Array:
     return from_body(Body(float(x[9]), x[6:9] / x[9], x[9] * (np.trace(spread) * np.eye(3) - spread)))
 
 
-def _scale_to_mass(x: Array, mass: float) -> Array:
-    """A body from sizes with the mass that is known."""
-    return x * (mass / x[9]) if mass > 0.0 else x
+def _complete_body(x: Array, sized: Array) -> Array:
+    """The body of ten parameters; its size has the rest where only a mass, or mass and centre, are known."""
+    if not np.isnan(x).any() and _is_possible_body(x):
+        return _thicken_flat_body(x)
+    body = to_body(sized * (x[9] / sized[9]))
+    centre = body.com if np.isnan(x[6:9]).any() else x[6:9] / x[9]
+    return from_body(Body(body.mass, centre, body.inertia))
 
 
 def _nearest_body_with_zeros(x: Array, link: Link) -> Array:

@@ -29,6 +29,10 @@ HIDDEN_SHARE = 0.1
 """Doubt of an offset that hides in an identified sum, as a share of that sum."""
 
 
+ROTOR_WEIGHT = 1e-3
+"""How much a rotor's deviation by its size counts beside a link's: only where nothing else decides."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class IdentifiedCombinations:
     """Identified parameters = matrix @ parameters `names`: standard ones in order, others as identified, hidden ones.
@@ -102,10 +106,13 @@ def _unidentified_columns(result: Identification, base: set[Parameter]) -> dict[
     return found
 
 
+ROUNDING = 1e-16
+"""Share of a channel's squares below which what is left of them is rounding."""
+
 LARGEST = 1e4
 """Singular values of the weighted data are brought below this: data without noise would have any size."""
 
-SCALES = (0.05, 20.0)
+SCALES = (0.3, 20.0)
 """How much lighter or heavier than their sizes say the links of a prior may be made to suit the data."""
 
 
@@ -116,7 +123,8 @@ class Problem:
     x begins with ten coordinates per link of `links`, in which the prior is the unit matrix; centre is the prior in x,
     doubt (len(x),) how much a deviation of each coordinate counts. data: A (r, r), the cost being
     |A (seen x - estimate)|^2 in units of the noise's variance times unit^2; squares: what the estimate leaves, in the
-    noise's variance.
+    noise's variance; scatter: what the cost of the true values is expected to be, by the jackknife; channels: of each
+    a factor, the residual of the estimate in its rows, and the sum of the measured squares.
     """
 
     names: tuple[Parameter, ...]
@@ -132,6 +140,8 @@ class Problem:
     squares: float
     equal: LinearRows
     below: LinearRows
+    scatter: float = 0.0
+    channels: tuple[tuple[Array, Array, float], ...] = ()
 
     def values(self, x: Array) -> Array:
         """All parameters at coordinates x."""
@@ -140,6 +150,11 @@ class Problem:
     def cost_over_estimate(self, x: Array) -> float:
         """How much worse than the estimate, in squares of the noise."""
         return float(((self.data @ (self.seen @ x - self.estimate)) ** 2).sum()) / self.unit**2
+
+    def channel_squares(self, x: Array) -> Array:
+        """Sum of squares that every channel leaves, in its own unit; at least what rounding leaves."""
+        step = self.seen @ x - self.estimate
+        return np.array([max(float(((R @ step + r) ** 2).sum()), ROUNDING * power) for R, r, power in self.channels])
 
 
 def build_problem(
@@ -159,6 +174,7 @@ def build_problem(
     problem = Problem(
         names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen.matrix, estimate,
         unit * A, unit, _residual_squares(result), equal, below,
+        float(np.einsum("ij,jk,ik->", A, result.covariance, A, optimize=True)), _channel_factors(result),
     )  # fmt: skip
     return _change_to_prior_coordinates(result, seen, problem, prior)
 
@@ -172,6 +188,16 @@ def weighted_regressor_factor(result: Identification) -> Array:
     return np.asarray(np.linalg.qr(np.concatenate(rows), mode="r"))
 
 
+def _channel_factors(result: Identification) -> tuple[tuple[Array, Array, float], ...]:
+    """Of every channel a triangular factor of all its rows, the estimate's residual in them, the measured squares."""
+    found = []
+    for c in range(len(result.channels)):
+        R = np.asarray(np.linalg.qr(np.concatenate([of_log[c].R for of_log in result.factors]), mode="r"))
+        power = sum(of_log[c].sum_of_squares for of_log in result.factors)
+        found.append((R[:, :-1], R[:, :-1] @ result.values - R[:, -1], float(power)))
+    return tuple(found)
+
+
 def _residual_squares(result: Identification) -> float:
     """Sum of squares that the estimate leaves, in the noise's variance."""
     left = 0.0
@@ -181,27 +207,36 @@ def _residual_squares(result: Identification) -> float:
     return left
 
 
-def scale_prior_to_data(result: Identification, seen: IdentifiedCombinations, prior: Prior) -> Prior:
-    """The prior with the links from sizes so heavy as the data want all of them together."""
+def scale_prior_to_data(
+    result: Identification, seen: IdentifiedCombinations, prior: Prior, total_mass: float | None = None
+) -> Prior:
+    """The prior with the links from sizes so heavy as the total mass, or else the data, want all of them together."""
     if not any(prior.from_sizes):
         return prior
+    sized, massless = np.array(prior.from_sizes), [is_massless(link) for link in result.robot.links]
+    masses = np.where(massless, 0.0, prior.inertia[:, 9])
+    total_mass = result.robot.published_moving_mass if total_mass is None else total_mass
+    if total_mass is not None and total_mass > masses[~sized].sum():
+        return prior.with_scaled_mass(float((total_mass - masses[~sized].sum()) / masses[sized].sum()))
     G, A = seen.matrix[:, : len(result.robot.parameter_names)], weighted_regressor_factor(result)
     light, fixed = np.zeros(G.shape[1]), np.zeros(G.shape[1])
     start = 0
     for k in range(len(result.robot.links)):
         (light if prior.from_sizes[k] else fixed)[start : start + 10] = prior.inertia[k]
         start += 10 + (k in result.robot.active_links)
-    free = A[:, list(seen.others)]
+    rotors = [k for k, name in enumerate(result.robot.parameter_names) if name.kind == "rotor"]
+    free = np.column_stack([A[:, list(seen.others)], A @ G[:, rotors]])
     Q = scipy.linalg.orth(free) if free.shape[1] else np.zeros((len(A), 0))
 
     def without_free_columns(v: Array) -> Array:
-        """Project out what friction and other columns of no link explain."""
+        """Project out what friction, rotors and other columns of no link explain."""
         return np.asarray(v - Q @ (Q.T @ v))
 
     direction, target = without_free_columns(A @ (G @ light)), without_free_columns(A @ (result.values - G @ fixed))
-    power = float(direction @ direction)
-    factor = float(direction @ target) / power if power > 0.0 else 1.0
-    return prior.with_scaled_mass(float(np.clip(factor, *SCALES)) if factor > 0.0 else 1.0)
+    # 1 +- 1 is what sizes say by themselves; the data weigh by their noise, as the jackknife sees it
+    trust = max(float(np.einsum("ij,jk,ik->", A, result.covariance, A, optimize=True)) / max(len(A), 1), 1.0)
+    factor = (float(direction @ target) + trust) / (float(direction @ direction) + trust)
+    return prior.with_scaled_mass(float(np.clip(factor, *SCALES)))
 
 
 def link_coordinate_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> list[Array]:
@@ -236,7 +271,7 @@ def _change_to_prior_coordinates(
         column[row] = prior.rotor_scale[k]
         columns.append(column)
         centre.append(prior.rotor[k] / prior.rotor_scale[k])
-        doubt.append(1.0)
+        doubt.append(ROTOR_WEIGHT)
     for k, row in enumerate(range(len(robot.parameter_names), len(names))):
         columns.append(seen.sizes[k] * np.eye(len(names))[row])
     centre += (seen.centre / seen.sizes).tolist()

@@ -1,9 +1,8 @@
 """Two steps, one after the other: the best fit that bodies can have, then the bodies nearest to the prior with it.
 
-Where bodies can have the estimate as it is, the second step alone is needed: it moves only in directions that leave
-every identified parameter as it is, so the fit stays what it was. Otherwise the best fit is sought first. The second
-step then weighs the prior with w = TOLERATED * (sum of squares) / d, where d is the first answer's distance squared: as
-its minimum is no larger than at the first answer, the sum of squares grows by at most w d, the share TOLERATED.
+The first is a cone programme (or the estimate itself, where bodies can have it). The second minimises the cost plus a
+weight times the divergence from the prior. The weight is the largest by which the sum of squares grows by no more than
+GROWTH over the first step: it never vanishes, however far the prior is, and never costs more.
 """
 
 from __future__ import annotations
@@ -11,10 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sparse
 
 from dynid.errors import PhysicalError
-from dynid.physical.cone import UNIT, ConeRows, Matrix, minimise_over_cones, symmetric_from_svec
+from dynid.physical.cone import (
+    UNIT,
+    ConeRows,
+    Matrix,
+    log_det_divergence,
+    log_det_roots,
+    minimise_over_cones,
+    symmetric_from_svec,
+)
 from dynid.physical.problem import Problem
 from dynid.robot.transform import Array
 
@@ -26,35 +34,230 @@ SOFTER = 0.01
 
 RANK = 1e-9
 SLACK = 1e-9
-TIE = 1e-10
+TIE = 1e-12
 """Weight of the prior in the first step: it only keeps what no data show from drifting."""
 
-TOLERATED = 1e-3
-"""Share by which the prior may raise the sum of squares of the best fit: 0.05 % of its NRMSE."""
+GROWTH = 0.01
+"""Share by which the prior may raise the sum of squares of the best fit of bodies: 0.5 % of its NRMSE."""
+
+CHANNEL_GROWTH = 0.02
+"""The same of a single channel: 1 % of its NRMSE."""
+
+NOISE_SHARE = 0.03
+"""The same over what noise (by the jackknife) or the misfit of the best bodies adds to them, where that is less."""
+
+NEAR = 0.9
+"""Share of that growth from which on the prior's weight counts as found."""
+
+BARRIER = 0.01
+"""Weight of the divergence of the room that bounds leave from what they leave the prior: a barrier that keeps them."""
+
+SHRINK = 0.3
+"""From one weight to the next: larger steps lose the path where data are precise and the prior is far."""
+
+IDLE = 12
+"""Weights in turn that do not improve the fit before it counts as the best one."""
+
+STEPS = 150
+"""Newton steps for one weight, and weights that are tried."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundBodies:
-    """Coordinates x; fit: x where the estimate had to give way (None: it is physical); pressure per link and row."""
+    """Coordinates x; best: those that fit best, None where the estimate itself is of bodies; pressure per link and row.
+
+    weight: of the prior, in squares of the noise per unit of divergence.
+    """
 
     x: Array
-    fit: Array | None
+    best: Array | None
     link_pressure: Array
     row_pressure: Array
+    weight: float = 0.0
 
 
-def search_bodies(problem: Problem) -> FoundBodies:
-    """Find the bodies; raise PhysicalError where demands exclude one another."""
-    links, rows = len(problem.links), len(problem.below.right)
+def search_bodies(problem: Problem, weight: float | None = None) -> FoundBodies:
+    """Find the bodies; raise PhysicalError where demands exclude one another.
+
+    weight: of the prior, in squares of the noise; None: as much as the data allow, see `DivergencePath.choose_weight`.
+    """
     x = find_bodies_with_estimate(problem)
-    if x is not None:
-        return FoundBodies(_check_solution(problem, x), None, np.zeros(links), np.zeros(rows))
-    first = fit_bodies_to_data(problem, TIE)
-    distance = float(((problem.doubt * (first.x - problem.centre)) ** 2).sum())
-    squares = (problem.squares + problem.cost_over_estimate(first.x)) * problem.unit**2
-    weight = TOLERATED * squares / max(distance, 1e-300)
-    found = fit_bodies_to_data(problem, weight) if weight > TIE else first
-    return replace(found, x=_check_solution(problem, found.x))
+    if x is None:
+        first = fit_bodies_to_data(problem, TIE)
+    else:
+        first = FoundBodies(x, None, np.zeros(len(problem.links)), np.zeros(len(problem.below.right)))
+    if weight != 0.0 and (start := _find_interior(problem)) is not None:
+        path = DivergencePath(problem, start)
+        x, used = path.choose_weight(first) if weight is None else path.follow(weight)
+        first = replace(first, x=x, weight=used)
+    return replace(first, x=_check_solution(problem, first.x))
+
+
+class DivergencePath:
+    """Bodies that minimise cost + weight * (divergence from the prior), from large weights to small ones.
+
+    The divergence is the log-determinant one of the links' pseudo-inertias, which keeps them positive definite by
+    itself; bounds have a weak barrier. Coordinates y: x = origin + basis @ y keeps the equations, and the cost is
+    |gain * (y - target)|^2 + least, so that data of any precision, and directions that no data show, are well scaled.
+    """
+
+    def __init__(self, problem: Problem, interior: Array) -> None:
+        _, Z = _solve_equations(problem)
+        C = problem.seen @ Z
+        _, s, Vt = np.linalg.svd(C / np.maximum(np.linalg.norm(C, axis=1), 1e-300)[:, None])
+        rank = int((s > RANK * max(float(s[0]), 1e-300)).sum())
+        U, gain, W = np.linalg.svd(problem.data @ C @ Vt[:rank].T, full_matrices=False)
+        residual = problem.data @ (problem.seen @ interior - problem.estimate)
+        explained = U.T @ residual
+        unseen = np.zeros(len(Vt) - rank)
+        self.problem, self.origin, self.links = problem, interior, 10 * len(problem.links)
+        self.basis = Z @ np.concatenate([Vt[:rank].T @ W.T, Vt[rank:].T], axis=1)
+        self.gain = np.concatenate([gain, unseen])
+        self.target = np.concatenate([-explained / np.maximum(gain, 1e-300), unseen])
+        self.least = float(((residual - U @ explained) ** 2).sum())
+        self.rows = problem.below.matrix @ self.basis
+        self.room = np.maximum(problem.below.right - problem.below.matrix @ interior, SLACK)
+        usual = problem.below.right - problem.below.matrix @ problem.centre
+        self.usual_room = np.where(usual > 1e-3, usual, 1.0)
+        self.y, self.multipliers = np.zeros(self.basis.shape[1]), BARRIER / self.room
+
+    @property
+    def x(self) -> Array:
+        """Coordinates of the problem where the path is."""
+        return np.asarray(self.origin + self.basis @ self.y)
+
+    @property
+    def cost(self) -> float:
+        """Cost where the path is, in squares of the noise."""
+        return (float(((self.gain * (self.y - self.target)) ** 2).sum()) + self.least) / self.problem.unit**2
+
+    def choose_weight(self, first: FoundBodies) -> tuple[Array, float]:
+        """Bodies with the largest weight by which the squares of the best fit grow by no more than GROWTH.
+
+        Those of no channel grow by more than CHANNEL_GROWTH, and all by no more than NOISE_SHARE says.
+        """
+        problem, best = self.problem, first.x if first.best is None else first.best
+        least, channels = problem.cost_over_estimate(best), problem.channel_squares(best)
+        allowed = min(GROWTH * (problem.squares + least), NOISE_SHARE * max(problem.scatter, least))
+        weight, lowest, idle = max(self.cost, allowed), float("inf"), 0
+        tried: list[tuple[float, Array, float, Array]] = []
+        below = None
+
+        def growth_over_allowed(cost: float, squares: Array) -> float:
+            """Largest growth over the best fit, 1 being what is allowed."""
+            grown = float((squares / channels - 1.0).max(initial=0.0))
+            return max((cost - least) / allowed, grown / CHANNEL_GROWTH, 1e-6)
+
+        for _ in range(STEPS):
+            self.minimise(weight)
+            tried.append((weight, self.y, self.cost, problem.channel_squares(self.x)))
+            idle = 0 if self.cost < lowest - 0.01 * allowed else idle + 1
+            lowest = min(lowest, self.cost)
+            if idle > IDLE:
+                if self.cost > least + 0.1 * GROWTH * (problem.squares + least):
+                    break  # the path is lost
+                least, channels = tried[-1][2:]  # the cone solver's best fit was a little outside of its bounds
+            growths = [(w, y, growth_over_allowed(cost, squares)) for w, y, cost, squares in tried]
+            below = max((t for t in growths if t[2] <= 1.0), key=lambda t: t[0], default=None)
+            above = min((t for t in growths if t[2] > 1.0), key=lambda t: t[0], default=None)
+            if below is not None and (above is None or below[2] >= NEAR or above[0] < 1.01 * below[0]):
+                break
+            weight = SHRINK * weight if below is None or above is None else _between(below, above)
+        if below is None:  # exact data, and a prior far from all that they allow
+            distance = float(((problem.doubt * (best - problem.centre)) ** 2).sum())
+            weight = 0.0 if first.best is None else allowed / max(distance, 1e-300)  # it costs no more than is allowed
+            return first.x if weight * problem.unit**2 <= TIE else fit_bodies_to_data(
+                problem, weight * problem.unit**2
+            ).x, weight
+        self.y = below[1]
+        return self.x, below[0]
+
+    def follow(self, last: float) -> tuple[Array, float]:
+        """Bodies with a given weight."""
+        weight = max(self.cost, last)
+        while weight > last:
+            self.minimise(weight)
+            weight = max(SHRINK * weight, last)
+        self.minimise(last)
+        return self.x, last
+
+    def minimise(self, weight: float, tolerance: float = 1e-4) -> None:
+        """Newton's method with backtracking from where the path is; primal and dual in the bounds.
+
+        The Hessian is J'J and the gradient J'q: where squaring J leaves too few digits, least squares find the step.
+        """
+        w, n, B, rows = weight * self.problem.unit**2, self.links, self.basis, self.rows
+        data, others = np.sqrt(2.0 / w) * self.gain, self.problem.doubt[n:]
+        for _ in range(STEPS):
+            x, room = self.x, self.room - rows @ self.y
+            blocks, pull = log_det_roots(x[:n], MARGIN)
+            curved = (blocks @ B[:n].reshape(-1, 10, len(self.y))).reshape(n, -1)
+            stiff = np.sqrt(self.multipliers / room)
+            J = np.concatenate([curved, others[:, None] * B[n:], stiff[:, None] * rows])
+            away = others * (x - self.problem.centre)[n:]
+            q = np.concatenate([pull, away, BARRIER * (1.0 / room - 1.0 / self.usual_room) / stiff])
+            g = J.T @ q + data**2 * (self.y - self.target)
+            H = J.T @ J + np.diag(data**2)
+            size = 1.0 / np.sqrt(np.diag(H))
+            try:
+                factor = scipy.linalg.cho_factor(H * np.outer(size, size))
+                step = -size * scipy.linalg.cho_solve(factor, size * g)
+            except np.linalg.LinAlgError:
+                whole, right = np.concatenate([J, np.diag(data)]), np.concatenate([q, data * (self.y - self.target)])
+                step = -size * np.linalg.lstsq(whole * size, right, rcond=1e-15)[0]
+            decrease = -float(g @ step)
+            along = rows @ step
+            now, share = self._value(self.y, w), min(1.0, 0.99 / max(float((along / room).max(initial=0.0)), 1e-300))
+            while not self._value(self.y + share * step, w) <= now - 0.1 * share * decrease + 1e-13 * abs(now):
+                share *= 0.5
+                if share < 1e-9:
+                    return
+            self.y = self.y + share * step
+            change = BARRIER / room - self.multipliers * (1.0 - along / room)
+            full = min(1.0, 0.99 / max(float((-change / self.multipliers).max(initial=0.0)), 1e-300))
+            usual = BARRIER / (room - share * along)
+            self.multipliers = np.clip(self.multipliers + full * change, 1e-6 * usual, 1e6 * usual)
+            if not decrease > tolerance:
+                return
+
+    def _value(self, y: Array, w: float) -> float:
+        """Function that `minimise` minimises, over w; inf outside of the bounds."""
+        room, x, n = self.room - self.rows @ y, self.origin + self.basis @ y, self.links
+        if room.size and room.min() <= 0.0:
+            return float("inf")
+        away = self.problem.doubt[n:] * (x - self.problem.centre)[n:]
+        squares = float(((self.gain * (y - self.target)) ** 2).sum()) / w
+        bounds = float((room / self.usual_room - np.log(room)).sum())
+        return squares + log_det_divergence(x[:n], MARGIN) + 0.5 * float(away @ away) + BARRIER * bounds
+
+
+def _between(below: tuple[float, Array, float], above: tuple[float, Array, float]) -> float:
+    """Weight between two at which the growth is likely a little less than what is allowed, by a power law."""
+    (low, _, less), (high, _, more) = below, above
+    share = np.log(0.5 * (1.0 + NEAR) / less) / np.log(more / less)
+    return float(low * (high / low) ** np.clip(share, 0.1, 0.9))
+
+
+def _find_interior(problem: Problem) -> Array | None:
+    """Bodies near the prior that satisfy the equations and are inside of all bounds; None where there are none."""
+    centre, (E, e) = problem.centre, (problem.equal.matrix, problem.equal.right)
+    inside = (problem.below.right - problem.below.matrix @ centre).min(initial=1.0) > 1e-3
+    if inside and np.abs(E @ centre - e).max(initial=0.0) < 1e-12:
+        return centre
+    x0, Z = _solve_equations(problem)
+    k = Z.shape[1]  # v = (y, t): x = x0 + Z y, every bound is kept with room t
+    near = 1e-3 * sparse.diags(np.concatenate([np.ones(k), [0.0]]))
+    gradient = np.concatenate([1e-3 * Z.T @ (x0 - centre), [-1.0]])
+    room = problem.below.right - problem.below.matrix @ x0
+    rows = [
+        ConeRows("below", np.column_stack([problem.below.matrix @ Z, np.ones(len(room))]), room),
+        ConeRows("below", np.eye(k + 1)[k:], np.array([0.1])),
+        _pseudo_inertia_cones(problem, x0, Z, 3.0 * MARGIN, 1),
+    ]
+    answer = minimise_over_cones(near, gradient, rows)
+    if answer.status != "solved" or answer.v[k] < -1e-7:
+        return None
+    return np.asarray(x0 + Z @ answer.v[:k])
 
 
 def fit_bodies_to_data(problem: Problem, weight: float) -> FoundBodies:

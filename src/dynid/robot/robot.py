@@ -18,12 +18,13 @@ from dynid.robot.joint_column import StoredColumn
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Transform, Vector, freeze
 from dynid.storage.files import InputFile
-from dynid.storage.records import COMPLETE, HUGE, ROW, Finite, Form, Null, Numbers
+from dynid.storage.records import COMPLETE, HUGE, ROW, Finite, Form, Limit, Null, Numbers
 
 # Limits of the active joints, infinite where nobody published one.
 
 
 Unlimited = Annotated[float, Null(np.inf, HUGE)]
+Kilograms = Annotated[float, Limit(gt=0.0, le=HUGE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,27 @@ class Link:
         return self.kind in ("revolute", "prismatic")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedMasses:
+    """What others published of a robot's masses, kg: a prior for bodies, never nominal values.
+
+    `total`: of the robot as it is sold, with the base that does not move unless `includes_base` is false; `base`: of
+    that base; `links`: ten standard parameters by link, in the frames of the robot's links, NaN where only a mass or
+    a centre is published. `source`: where from, or that nothing was found.
+    """
+
+    source: str
+    total: Kilograms | None = None
+    includes_base: bool = True
+    base: Kilograms | None = None
+    links: Mapping[str, Annotated[Array, Numbers((10,), unknown=True)]] = field(default_factory=dict)
+
+    @property
+    def masses(self) -> dict[str, float]:
+        """Masses of the links that have one, kg."""
+        return {name: float(x[9]) for name, x in self.links.items()}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot:
     """A robot: links in the order of their table (a floating base first), gravity (3,) in m/s^2 in frame 0.
@@ -158,7 +180,8 @@ class Robot:
     `unknown`: symbols and entries (`d3`) of the table whose values are nominal only. `files`: what it was loaded
     from, hashed; nothing for a robot made in memory. `locks`: joints of the file that are held, with their positions
     (rad or m): those of `load_robot`, and those that logs do not have. `package_path`: folders in which `package://` is
-    looked for; `description`: the URDF that a xacro file was expanded to. A rotor that the sensor declares with its
+    looked for; `description`: the URDF that a xacro file was expanded to. `published`: masses that others published,
+    which a table may state beside its nominal values. A rotor that the sensor declares with its
     inertia J gives its joint the nominal Ia = ratio^2 J; `warnings` name values that disagreed.
     """
 
@@ -178,6 +201,7 @@ class Robot:
     locks: Mapping[str, Finite] = field(default_factory=dict)
     package_path: tuple[str, ...] = ()
     description: str = ""
+    published: Annotated[PublishedMasses, COMPLETE] | None = None
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
@@ -335,6 +359,24 @@ class Robot:
             waiting.remove(ready)
         return tuple(order)
 
+    @cached_property
+    def published_moving_mass(self) -> float | None:
+        """Published mass of all links that move, kg: the links' sum, else the total without the base, else None."""
+        if self.published is None:
+            return None
+        moving: set[int] = set()
+        for k in self.topological_order:
+            if self.links[k].moves or self.links[k].kind == "floating" or self.links[k].parent in moving:
+                moving.add(k)
+        masses, total, base = self.published.masses, self.published.total, self.published.base
+        if self.floating and base is not None:
+            masses[self.links[0].name] = base
+        if all(self.links[k].name in masses for k in moving):
+            return sum(masses[self.links[k].name] for k in sorted(moving))
+        if total is None or self.floating == self.published.includes_base:
+            return total
+        return None if base is None else total + base * (1.0 if self.floating else -1.0)
+
     def with_parameters(self, values: Array) -> Robot:
         """Return the robot with other nominal values, in the order of `parameter_names`."""
         values = np.asarray(values, dtype=np.float64)
@@ -378,6 +420,9 @@ def _check_links(robot: Robot) -> None:
                 "record_link_frame_damaged", "link '{name}': its rotation is none, or its axis has not length 1",
                 name=link.name,
             )  # fmt: skip
+    masses = {} if robot.published is None else robot.published.masses
+    if not set(masses) <= {link.name for link in robot.links} or not all(mass > 0.0 for mass in masses.values()):
+        raise DynidError("record_published_damaged", "published masses are not positive, or of links it does not have")
     known = {*robot.joint_names, *(name for closure in robot.closures for name in closure.passive)}
     waiting = list(robot.couplings)
     while waiting:
@@ -391,17 +436,18 @@ def _check_links(robot: Robot) -> None:
         waiting = [c for c in waiting if c not in ready]
 
 
-def _without_empty_locks(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
-    """Files of robots that hold no joint stay as they were."""
-    return data if robot.locks else {key: value for key, value in data.items() if key != "locks"}
+def _without_empty_fields(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a robot without what it has not: files without locks, masses or xacro stay as they were."""
+    empty = {"locks": not robot.locks, "published": robot.published is None, "description": not robot.description}
+    return {key: value for key, value in data.items() if not empty.get(key)}
 
 
 StoredRobot = Annotated[
     Robot,
     Form(
-        write=_without_empty_locks,
-        drop=("warnings", "package_path", "description"),
-        optional=("notes", "sensor", "unknown", "files", "locks"),
+        write=_without_empty_fields,
+        drop=("warnings", "package_path"),
+        optional=("notes", "sensor", "unknown", "files", "locks", "published", "description"),
         check=_check_links,
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 
 from dynid import DynidError, Robot, bundled_robots, load_robot, regressor
 from dynid.errors import RobotFileError, UnknownRobotError
+from dynid.robot.inertia import to_body
 from dynid.robot.io.toml_writer import table_text
+from dynid.robot.locking import lock_joints
 from dynid.robot.robot import StoredRobot
-from dynid.storage.records import from_plain_data, to_plain_data
+from dynid.storage.records import from_plain_data, json_text, to_plain_data
 from robots import random_motion
 
 MINIMAL = "[[joint]]\nalpha = 0.3\n[link.1]\nmass = 2.0\ncom = [0.1, 0, 0]\ninertia = [1, 0, 0, 2, 0, 2.5]\n"
@@ -179,3 +182,122 @@ def test_gravity_and_floating_base_by_argument() -> None:
 def test_an_unknown_name_lists_the_bundled_ones() -> None:
     with pytest.raises(UnknownRobotError, match="puma560"):
         load_robot("puma")
+
+
+PUBLISHED = """[[joint]]
+[[joint]]
+d = 0.3
+alpha = 0.7
+[published]
+source = "a \\"scale\\""
+total = 20
+base = 6.5
+[published.link.1]
+mass = 4.5
+[published.link.2]
+mass = 3
+com = [0.1, 0.2, -0.1]
+inertia = [0.3, 0.01, 0.02, 0.2, 0.03, 0.25]
+"""
+
+
+def test_published_masses_are_no_nominal_values_and_survive_every_file(tmp_path: Path) -> None:
+    robot = load_text(tmp_path, PUBLISHED)
+    assert np.isnan(robot.parameters).all()
+    table = load_text(tmp_path, table_text(robot))
+    record = from_plain_data(StoredRobot, json.loads(json_text(to_plain_data(StoredRobot, robot))))
+    for again in (robot, table, record, lock_joints(robot, {"2": 0.4}), robot.with_sensor(None)):
+        known = again.published
+        assert known is not None
+        assert (known.source, known.total, known.includes_base, known.base) == ('a "scale"', 20.0, True, 6.5)
+        assert known.masses == {"1": 4.5, "2": 3.0}
+        assert np.isnan(known.links["1"][:9]).all()
+        body = to_body(known.links["2"])
+        np.testing.assert_allclose(body.com, [0.1, 0.2, -0.1], atol=1e-15)
+        np.testing.assert_allclose(body.inertia[np.triu_indices(3)], [0.3, 0.01, 0.02, 0.2, 0.03, 0.25], atol=1e-15)
+    assert "published" not in to_plain_data(StoredRobot, load_text(tmp_path, MINIMAL))
+
+
+def test_published_values_of_a_standard_table_refer_to_its_frames(tmp_path: Path) -> None:
+    head = 'convention = "standard"\n[[joint]]\na = 0.4\nalpha = 0.7\nd = 0.3\n'
+    values = ".1]\nmass = 2\ncom = [-0.1, 0, 0.02]\ninertia = [0.1, 0, 0, 0.2, 0, 0.25]\n"
+    nominal = load_text(tmp_path, head + "[link" + values)
+    other = load_text(tmp_path, head + '[published]\nsource = "s"\n[published.link' + values)
+    assert other.published is not None
+    np.testing.assert_array_equal(other.published.links["1"], nominal.links[0].inertia)
+
+
+@pytest.mark.parametrize(
+    ("rest", "mass"),
+    [
+        ("total = 20\n", None),
+        ("total = 20\nbase = 6\n", 14.0),
+        ("total = 20\nincludes_base = false\n", 20.0),
+        ("total = 20\n[published.link.2]\nmass = 3\n", None),
+        ("total = 20\nbase = 6\n[published.link.2]\nmass = 3\n", 14.0),
+        ("[published.link.1]\nmass = 4\n[published.link.2]\nmass = 3\n", 7.0),
+        ("base = 6\n", None),
+    ],
+)
+def test_the_moving_mass_is_that_of_the_links_or_the_total_without_the_base(
+    rest: str, mass: float | None, tmp_path: Path
+) -> None:
+    text = '[[joint]]\n[[joint]]\nd = 1\n[published]\nsource = "s"\n' + rest
+    assert load_text(tmp_path, text).published_moving_mass == mass
+    held = load_text(tmp_path, text, lock={"1": 0.0})
+    assert held.published_moving_mass == (3.0 if "link.2" in rest else mass)
+    free = load_text(tmp_path, text, floating_base=True).published_moving_mass
+    assert free == (20.0 if "total = 20" in rest and "false" not in rest else None)
+
+
+@pytest.mark.parametrize(
+    ("rest", "code", "where"),
+    [
+        ("total = -1", "invalid_value", "published.total"),
+        ("total = 0", "invalid_value", "published.total"),
+        ("total = nan", "invalid_value", "published.total"),
+        ("total = '16 kg'", "invalid_value", "published.total"),
+        ("base = true", "invalid_value", "published.base"),
+        ("includes_base = 'no'", "invalid_value", "published.includes_base"),
+        ("masses = [1, 2]", "unknown_key", "published.masses"),
+        ("link = { 9 = { mass = 1 } }", "unknown_joint", None),
+        ("link = { 1 = { mass = -1 } }", "invalid_value", "published.link.1.mass"),
+        ("link = { 1 = 3.0 }", "invalid_value", "published.link.1"),
+        ("link = { 1 = { mass = 1, rotor_inertia = 2 } }", "unknown_key", "published.link.1.rotor_inertia"),
+        ("link = { 1 = { com = [0, 0, 0] } }", "missing_key", "published.link.1.mass"),
+        ("link = { 1 = { mass = 1, inertia = [1, 0, 0, 1, 0, 1] } }", "missing_com", "published.link.1"),
+        ("total = 5\nlink = { 1 = { mass = 6 } }", "published_masses_exceed_total", None),
+        ("total = 5\nbase = 3\nlink = { 1 = { mass = 3 } }", "published_masses_exceed_total", None),
+    ],
+)
+def test_wrong_published_masses_are_refused_in_one_line(
+    rest: str, code: str, where: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(RobotFileError) as caught:
+        load_text(tmp_path, f"[[joint]]\n[published]\nsource = 's'\n{rest}\n")
+    (problem,) = caught.value.problems
+    assert problem.code == code
+    assert problem.facts.get("where") == where
+    assert "\n" not in str(caught.value)
+
+
+def test_published_masses_need_a_source(tmp_path: Path) -> None:
+    for source, code in (("", "missing_key"), ("source = ''", "invalid_value")):
+        with pytest.raises(RobotFileError) as caught:
+            load_text(tmp_path, f"[[joint]]\n[published]\ntotal = 5\n{source}\n")
+        assert [problem.code for problem in caught.value.problems] == [code]
+
+
+@pytest.mark.parametrize("change", [{"9": [None] * 9 + [1.0]}, {"1": [None] * 9 + [-1.0]}, {"1": [None] * 10}])
+def test_damaged_published_masses_of_a_record_are_refused(change: dict[str, object], tmp_path: Path) -> None:
+    data = to_plain_data(StoredRobot, load_text(tmp_path, PUBLISHED))
+    data["published"]["links"] = change
+    with pytest.raises(DynidError) as caught:
+        from_plain_data(StoredRobot, data)
+    assert caught.value.message.code == "record_published_damaged"
+
+
+def test_an_inertia_without_a_centre_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RobotFileError) as caught:
+        load_text(tmp_path, "[[joint]]\n[link.1]\nmass = 1\ninertia = [1, 0, 0, 1, 0, 1]\n")
+    assert [problem.code for problem in caught.value.problems] == ["missing_com"]

@@ -32,6 +32,9 @@ def physical(
     geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
     package_path: PackagePathOption = None,
     bound: Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")] = None,
+    prior_weight: Annotated[
+        float | None, typer.Option(help="of the prior, in squares of the noise (default: as the fit allows); 0: none")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
     json: JsonOption = None,
 ) -> None:
@@ -54,7 +57,7 @@ def physical(
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     found = physical_parameters(
         identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry,
-        package_path=package_path or (),
+        package_path=package_path or (), prior_weight=prior_weight,
     )  # fmt: skip
     outputs.write_file(out, found.save)
     outputs.write_json_file(json, lambda: inertial.physical_json_data(found))
@@ -106,9 +109,10 @@ def export(
     result: Annotated[str, typer.Argument(help="a result .json of dynid, a robot file, or a bundled robot's name")],
     out: Annotated[Path, typer.Argument(help="the file to write: .urdf, .xml (MJCF), .toml, .c or .json")],
     template: Annotated[
-        Path | None, typer.Option(help="a .urdf of which all but the inertial elements is kept as it is")
+        Path | None, typer.Option(help="a .urdf or .xml of which all but inertias and friction is kept as it is")
     ] = None,
     lock: LockOption = None,
+    force: Annotated[bool, typer.Option("--force", help="write a result that is not to be trusted, too")] = False,
     json: JsonOption = None,
 ) -> None:
     """Write a model that other software loads, and prove it: the file is loaded again and its torques compared.
@@ -123,17 +127,17 @@ def export(
     terminal.check_output_path("--json", json, keep=[Path(result), *([template] if template else [])])
     if json is not None and json.resolve() == out.resolve():
         raise DynidError("same_output_twice", "OUT and --json both name {out}", "give them different names", out=out)
-    if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
+    if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() not in (".urdf", ".xml"):
         raise DynidError("output_is_input", "OUT {out}: this is the input", "choose another name", out=out)
     locks = terminal.parse_locks(lock or [])
     found = read_result(result, locks)
     if (
         Path(result).suffix.lower() != ".json"
         and template is None
-        and not (out.suffix.lower() == ".urdf" and found.source.lower().endswith(".urdf"))
+        and not (out.suffix.lower() == ".urdf" and (found.source.lower().endswith(".urdf") or found.description))
     ):
         locks = {}  # the robot was loaded with them
-    done = exported(found, out, template=template, lock=locks)
+    done = exported(found, out, template=template, lock=locks, force=force)
     checked = done.verification
     warnings = list(dict.fromkeys(done.warnings))
 
@@ -141,6 +145,13 @@ def export(
         facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
         facts |= {"warnings": warnings}
         facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
+        if done.replay is not None:
+            facts["replay"] = {
+                "reader": done.replay.reader, "nrmse": done.replay.nrmse, "mean": done.replay.mean,
+                "completed": done.replay.completed, "mean_completed": done.replay.mean_completed,
+                "cutoff": done.replay.cutoff, "is_validation": done.replay.is_validation,
+                "identified": done.replay.identified,
+            }  # fmt: skip
         if done.operations:
             costs = {**done.operations.functions, "inverse_dynamics_standard": done.operations.standard}
             facts["operations"] = {
@@ -153,6 +164,8 @@ def export(
     outputs.write_json_file(json, export_json_data)
     screen.print(f"wrote {terminal.escape_markup(str(out))}", highlight=False, soft_wrap=True)
     screen.print(terminal.escape_markup(str(checked)), highlight=False, soft_wrap=True)
+    if done.replay is not None:
+        screen.print(terminal.escape_markup(str(done.replay)), highlight=False, soft_wrap=True)
     for line in done.operations.lines() if done.operations else ():
         screen.print(terminal.escape_markup(line), highlight=False)
     for note in done.notes:

@@ -22,7 +22,12 @@ def robots(json: JsonOption = None) -> None:
     terminal.check_output_path("--json", json)
     loaded = {name: load_robot(name) for name in bundled_robots()}
     facts = {
-        name: {"joints": robot.n, "structure": terminal.describe_structure(robot), "source": robot.source}
+        name: {
+            "joints": robot.n,
+            "structure": terminal.describe_structure(robot),
+            "source": robot.source,
+            "published": terminal.published_json_data(robot),
+        }
         for name, robot in loaded.items()
     }
     outputs = terminal.Outputs()

@@ -51,7 +51,10 @@ def show_physical_parameters(found: PhysicalParameters, screen: Console) -> None
 def describe_cost_of_consistency(found: PhysicalParameters) -> str:
     """Sentence on how much physically consistent parameters predict worse than the identified ones."""
     if not found.is_changed:
-        return "bodies can have the identified parameters as they are: the fit is unchanged"
+        return (
+            "bodies can have the identified parameters as they are; to stay near the prior where the data hardly speak "
+            f"costs {found.cost:.3g} squares of the noise"
+        )
     return (
         f"no bodies have exactly the identified parameters; the nearest fit is {found.cost:.3g} squares of the noise "
         f"worse (chance of as much by noise alone: {found.chance:.2g})"
@@ -145,6 +148,7 @@ def physical_json_data(found: PhysicalParameters) -> dict[str, object]:
         "nrmse_before": found.nrmse_before.tolist(),
         "nrmse_after": found.nrmse_after.tolist(),
         "cost": found.cost,
+        "prior_weight": found.prior_weight,
         "chance": found.chance,
         "margin": found.margin,
         "bindings": [{"link": b.link, "reason": b.reason, "share": b.share} for b in found.bindings],
@@ -159,6 +163,8 @@ def show_check(found: Check, screen: Console) -> None:
     print_line(screen, f"{found.robot.name}: {known} of {len(found.bodies)} links have values", style="bold")
     if found.unknown:
         print_line(screen, f"without values, not checked: {', '.join(found.unknown)}")
+    if published := terminal.describe_published_masses(found.robot):
+        print_line(screen, published)
     if not found.faults:
         print_line(screen, "nothing is wrong" if known else "there is nothing to check")
         return
@@ -181,6 +187,7 @@ def check_json_data(found: Check) -> dict[str, object]:
         "robot": found.robot.name,
         "links": list(found.bodies),
         "unknown": list(found.unknown),
+        "published": terminal.published_json_data(found.robot),
         "faults": [{"link": f.link, "problem": f.problem, "matters": f.matters} for f in found.faults],
         "can_be_mended": found.mended is not None,
         "impossible": found.impossible,
@@ -223,10 +230,12 @@ def check_output_paths(physical: Path | None, urdf: Path | None, others: list[Pa
 class PhysicalOutputs:
     """Physical parameters and a URDF of them, written where they are asked for; a failure is kept among the outputs."""
 
-    def __init__(self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None) -> None:
+    def __init__(
+        self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None, *, force: bool = False
+    ) -> None:
         self.found: PhysicalParameters | None = None
         self.exported: Export | None = None
-        self._outputs, self._physical, self._urdf = outputs, physical, urdf
+        self._outputs, self._physical, self._urdf, self._force = outputs, physical, urdf, force
         if physical is not None or urdf is not None:
             try:
                 self.found = physical_parameters(result)
@@ -238,7 +247,7 @@ class PhysicalOutputs:
         found = self.found
         if found is not None:
             self._outputs.write_file(self._physical, found.save)
-            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place))
+            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place, force=self._force))
 
     def show_bodies(self, screen: Console) -> None:
         """Print the bodies, and what was found when the URDF was read again."""
@@ -246,6 +255,8 @@ class PhysicalOutputs:
             show_physical_parameters(self.found, screen)
         if self.exported is not None:
             print_line(screen, str(self.exported.verification))
+            if self.exported.replay is not None:
+                print_line(screen, str(self.exported.replay))
             for note in self.exported.notes:
                 show_note(note, screen)
 

@@ -99,6 +99,8 @@ def _read_body(where: str, table: LinkTable, mass: float, problems: list[Message
     inertia = np.full(10, math.nan)
     inertia[9] = mass
     if table.com is None:
+        if table.inertia is not None:
+            problems.append(Message("missing_com", "{where}: inertia needs com beside it", where=where))
         return inertia
     inertia[6:9] = mass * np.array(table.com)
     if table.inertia is None:
@@ -331,11 +333,12 @@ def _read_row(sheet: ParsedTable, j: int, joint: JointTable) -> RawRow:
     return row
 
 
-def link_values_in_mdh_frame(sheet: ParsedTable, j: int, raw: RawRow) -> LinkValues:
+def link_values_in_mdh_frame(
+    sheet: ParsedTable, j: int, raw: RawRow, table: LinkTable | None, under: str = ""
+) -> LinkValues:
     """Values of a link; those of a standard table refer to its own frame, Tx(a) Rx(alpha) after ours."""
-    name = sheet.names[j]
-    where = f"link.{name}"
-    values = read_link_values(where, sheet.table.link.get(name, LinkTable()), sheet.problems)
+    where = f"{under}link.{sheet.names[j]}"
+    values = read_link_values(where, table or LinkTable(), sheet.problems)
     if sheet.table.convention == "modified":
         return values
     a, alpha = raw["a"].value, raw["alpha"].value

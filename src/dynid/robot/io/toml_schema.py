@@ -11,6 +11,7 @@ from dynid.deprecated import ATTRIBUTES, warn_renamed
 from dynid.messages import Message
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0.0)]
 Value = Number | str
 Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
 
@@ -144,6 +145,24 @@ class SensorTable(_TableWithoutUnknownKeys):
         return given
 
 
+class PublishedLinkTable(_TableWithoutUnknownKeys):
+    """Published values of a link, in the frames of the table."""
+
+    mass: Positive
+    com: Vector | None = None
+    inertia: list[Number] | list[Vector] | None = None
+
+
+class PublishedTable(_TableWithoutUnknownKeys):
+    """Published masses of the robot, kg, with their source."""
+
+    source: Annotated[str, Field(min_length=1)]
+    total: Positive | None = None
+    includes_base: Annotated[bool, Field(strict=True)] = True
+    base: Positive | None = None
+    link: dict[str, PublishedLinkTable] = {}
+
+
 class RobotTable(_TableWithoutUnknownKeys):
     """A whole robot file."""
 
@@ -160,6 +179,7 @@ class RobotTable(_TableWithoutUnknownKeys):
     column: list[ColumnTable] = []
     sensor: SensorTable | None = None
     link: dict[str, LinkTable] = {}
+    published: PublishedTable | None = None
 
 
 _KEYS: dict[str, type[BaseModel]] = {
@@ -173,6 +193,8 @@ _KEYS: dict[str, type[BaseModel]] = {
     "rotor": RotorTable,
     "link": LinkTable,
     "friction": FrictionTable,
+    "published": PublishedTable,
+    "published.link": PublishedLinkTable,
 }
 
 
@@ -224,6 +246,7 @@ def _describe_unknown_key(loc: tuple[str | int, ...]) -> Message:
     """Message on an unknown key, with the nearest allowed one."""
     key = str(loc[-1])
     table = next((str(p) for p in reversed(loc[:-1]) if isinstance(p, str) and p in _KEYS), "")
+    table = ".".join(map(str, loc[:-1][:2])) if loc[0] == "published" else table
     allowed = list(_KEYS[table].model_fields)
     close = difflib.get_close_matches(key, allowed, n=1)
     remedy = "did you mean '{near}'?" if close else "allowed are {allowed}"

@@ -17,15 +17,16 @@ from dynid.robot.io.force_sensor import sensor_from_table
 from dynid.robot.io.toml_rows import (
     LARGEST_TURN,
     ParsedTable,
+    RawRow,
     link_values_in_mdh_frame,
     read_rows,
     read_unknown_geometry,
     rows_in_modified_convention,
 )
-from dynid.robot.io.toml_schema import ClosureTable, CouplingTable, JointTable, check_table
+from dynid.robot.io.toml_schema import ClosureTable, CouplingTable, JointTable, LinkTable, check_table
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.mdh import Z_AXIS, mdh_transform
-from dynid.robot.robot import Closure, Coupling, JointLimits, Link, Robot
+from dynid.robot.robot import Closure, Coupling, JointLimits, Link, PublishedMasses, Robot
 from dynid.robot.transform import freeze
 from dynid.storage.files import read_toml
 
@@ -173,12 +174,15 @@ class _RobotBuilder(ParsedTable):
         check_passive_joints(self, couplings, closures)
         columns = self._read_columns()
         sensor = self._read_sensor()
-        values = [link_values_in_mdh_frame(self, j, row) for j, row in enumerate(raw)]
+        values = [link_values_in_mdh_frame(self, j, row, table.link.get(self.names[j])) for j, row in enumerate(raw)]
         nominal = read_unknown_geometry(table, self.names, parents, self.problems)
-        for unknown in sorted(set(table.link) - set(self.names)):
+        published = self._read_published(raw)
+        stated = [("", name) for name in sorted(table.link)]
+        stated += [("published.", name) for name in sorted(table.published.link)] if table.published else []
+        for under, unknown in ((under, name) for under, name in stated if name not in self.names):
             self.problems.append(Message(
-                "unknown_joint", "link.{joint}: no joint has this name", "joints are {joints}", joint=unknown,
-                joints=list(self.names),
+                "unknown_joint", "{under}link.{joint}: no joint has this name", "joints are {joints}", under=under,
+                joint=unknown, joints=list(self.names),
             ))  # fmt: skip
         if all(joint.type == "fixed" for joint in table.joint):
             self.problems.append(Message(
@@ -216,6 +220,7 @@ class _RobotBuilder(ParsedTable):
             columns=columns,
             sensor=sensor,
             unknown=nominal,
+            published=published,
         )
 
     def _read_columns(self) -> tuple[JointColumn, ...]:
@@ -264,6 +269,24 @@ class _RobotBuilder(ParsedTable):
         except DynidError as error:
             self.problems.append(error.message.about("sensor"))
             return None
+
+    def _read_published(self, raw: Sequence[RawRow]) -> PublishedMasses | None:
+        """Published masses of the table, its links in the robot's frames; None where it states nothing."""
+        table = self.table.published
+        if table is None:
+            return None
+        links = {}
+        for j, name in enumerate(self.names):
+            if name in table.link:
+                values = LinkTable(**table.link[name].model_dump())
+                links[name] = freeze(link_values_in_mdh_frame(self, j, raw[j], values, "published.").inertia)
+        parts = sum(link.mass for link in table.link.values()) + (table.base or 0.0) * table.includes_base
+        if table.total is not None and parts > table.total:
+            self.problems.append(Message(
+                "published_masses_exceed_total", "published, total: {total:g} kg is less than its parts, {parts:g} kg",
+                "correct one of them, or leave base or total out", total=table.total, parts=parts,
+            ))  # fmt: skip
+        return PublishedMasses(table.source, table.total, table.includes_base, table.base, links)
 
     def _check_names(self) -> None:
         """Add joints with the same name to the problems."""

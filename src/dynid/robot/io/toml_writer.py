@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from dynid.robot.expression import Expression
-from dynid.robot.inertia import SYMBOLS
+from dynid.robot.inertia import SYMBOLS, to_body
 from dynid.robot.io.force_sensor import sensor_toml_lines
 from dynid.robot.mdh import to_mdh
-from dynid.robot.robot import JointLimits, Link, Robot
+from dynid.robot.robot import JointLimits, Link, PublishedMasses, Robot
 
 
 def table_text(robot: Robot) -> str:
@@ -36,6 +36,7 @@ def table_text(robot: Robot) -> str:
     lines += [] if robot.sensor is None else sensor_toml_lines(robot.sensor)
     for k in table:
         lines += _link_lines(robot.links[k])
+    lines += [] if robot.published is None else _published_lines(robot.published)
     return "\n".join(lines) + "\n"
 
 
@@ -109,6 +110,21 @@ def _link_lines(link: Link) -> list[str]:
     if link.friction:
         lines.append(f"friction = {{ {', '.join(f'{k} = {v!r}' for k, v in link.friction)} }}")
     return ["", f"[link.{_quoted_text(link.joint)}]", *lines] if lines else []
+
+
+def _published_lines(published: PublishedMasses) -> list[str]:
+    """Lines of the published masses, and what else is published of the links."""
+    lines = ["", "[published]", f"source = {_quoted_text(published.source)}"]
+    lines += [] if published.total is None else [f"total = {published.total!r}"]
+    lines += [] if published.includes_base else ["includes_base = false"]
+    lines += [] if published.base is None else [f"base = {published.base!r}"]
+    for name, x in published.links.items():
+        lines += ["", f"[published.link.{_quoted_text(name)}]", f"mass = {float(x[9])!r}"]
+        if not np.isnan(x[6:]).any():
+            lines.append(f"com = {(x[6:9] / x[9]).tolist()}")
+        if not np.isnan(x).any():
+            lines.append(f"inertia = {to_body(x).inertia[np.triu_indices(3)].tolist()}")
+    return lines
 
 
 def _quoted_text(text: str) -> str:
