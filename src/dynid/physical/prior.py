@@ -40,6 +40,9 @@ ROTOR_SHARE = 0.1
 
 FROM_SIZE = "its size"
 
+OUTSIDE = 6.0
+"""Spreads of a link's body by size beyond which a centre of mass is outside of the link."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
@@ -143,6 +146,13 @@ def bodies_from_sizes(robot: Robot) -> list[Array]:
             spread = spread + length**2 / 12.0 * np.eye(3)
         bodies.append(from_body(Body(mass, centre, mass * (np.trace(spread) * np.eye(3) - spread))))
     return bodies
+
+
+def centre_is_outside(robot: Robot, k: int, x: Array) -> bool:
+    """Whether a link's centre of mass is farther from its body by size than OUTSIDE times that body's spread."""
+    sized = bodies_from_sizes(robot)[k]
+    away = x[6:9] / x[9] - sized[6:9] / sized[9]
+    return float(away @ np.linalg.solve(_mass_covariance(sized), away)) > OUTSIDE**2
 
 
 def refuse_impossible_links(robot: Robot) -> None:
