@@ -31,7 +31,7 @@ from plates import arm
 from urdf_texts import URDF
 
 PLAIN = ("viscous", "coulomb", "offset")
-BY_HAND = ("ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential", "Wiring")
+BY_HAND = ("FilePart", "ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential", "Wiring")
 """Classes that users construct themselves."""
 
 Call = Callable[..., Any]
@@ -393,6 +393,21 @@ refused("read_log", "no finite number", read, zero={"2": np.nan})
 changes("read_log", read, order=["2", "1", "3"])
 changes("read_log", read, order={"tau": ["2", "1", "3"]})
 refused("read_log", "no torques", lambda **k: read("without_tau.csv", **k), order={"tau": ["2", "1", "3"]})
+
+
+def read_part(**k: Any) -> Log:
+    state = {"t": recorded().t, **{f"q{j}": recorded().q[:, i] for i, j in enumerate(robot().joint_names)}}
+    drives = dynid.FilePart({"t": recorded().t, "tau": recorded().tau}, **k)
+    return Log.of(replace_name(dynid.read_log([state, drives], robot())))
+
+
+changes("FilePart", read_part, shift=0.004)
+refused("FilePart", "finite number of seconds", read_part, shift=np.nan)
+changes("FilePart", read_part, ranges=("0%:50%",))
+changes("FilePart", read_part, ranges="0%:50%")
+refused("FilePart", "cannot read the range", read_part, ranges=("half",))
+changes("FilePart", read_part, rows=(11, 200))
+refused("FilePart", "FIRST and LAST", read_part, rows=(20, 10))
 changes("read_log", read, header="t,q*3,v*3,_*3,tau*3")
 refused("read_log", "header= names 7 columns", read, header="t,q*3,tau*3")
 changes("read_log", read, rows=(11, 200))
@@ -607,19 +622,52 @@ def between(**k: Any) -> dynid.Payload:
     return dynid.payload_between(pair[0], pair[1], **k)
 
 
+@cache
+def point() -> tuple[Robot, Log, Log]:
+    """A load so small that noise alone makes its inertia impossible."""
+    arm = robot_with_friction("gautier3")
+    return arm, *two_logs(arm, dynid.payload_parameters(0.5, (0.0, 0.0, 0.05)), noise=0.03, rate=50.0)
+
+
+def point_carried(**k: Any) -> dynid.Payload:
+    return dynid.identify_payload(*point(), friction=PLAIN, **k)
+
+
+def point_between(**k: Any) -> dynid.Payload:
+    arm, *logs = point()
+    pair = [dynid.identify(arm, log, friction=PLAIN) for log in logs]
+    return dynid.payload_between(pair[0], pair[1], **k)
+
+
 for key, run in {"identify_payload": carried, "identify_gains": gains}.items():
     changes(key, run, link="4")
     changes(key, run, friction=("viscous", "offset"))
     changes(key, run, rotor_inertia=False)
     changes(key, run, cutoff=5.0)
     changes(key, lambda run=run, **k: run(**{"friction_per_log": False, **k}), offsets_per_log=True)
-    changes(key, run, friction_per_log=key == "identify_gains")
+    changes(key, run, friction_per_log=False)
     refused(key, "friction block 'offset'", lambda run=run, **k: run(friction=("viscous",), **k), offsets_per_log=True)
     changes(key, run, delay=0.01)
     called(key, run)
 changes("identify_payload", carried, model="momentum")
 changes("identify_payload", carried, joints=["2", "3", "4", "5", "6"])
+changes("identify_payload", carried, gain_sigma=0.02)
+changes("identify_payload", point_carried, physical=False)
+changes("payload_between", point_between, physical=False)
+refused("identify_payload", "gain_sigma", lambda **k: carried(model="reaction", **k), gain_sigma=0.1)
+refused("identify_payload", "sensor", carried, sensor=dynid.ForceSensor())
+changes("identify_gains", gains, reference="2")
+changes(
+    "identify_gains", lambda **k: dynid.identify_gains(*carrier(), **{"mass": 2.0, "friction": PLAIN, **k}), mass=2.1
+)
+changes(
+    "identify_gains",
+    lambda **k: dynid.identify_gains(*carrier(), **{"payload": LOAD, "friction": PLAIN, **k}),
+    payload=1.1 * LOAD,
+)
+refused("identify_gains", "mass=", gains, mass=2.0)
 changes("payload_between", between, link="4")
+changes("payload_between", between, gain_sigma=0.02)
 changes("payload_parameters", lambda **k: dynid.payload_parameters(2.0, (0.1, 0.0, 0.0), **k), inertia=np.eye(3))
 
 
@@ -784,8 +832,19 @@ def other_template() -> Path:
     return file
 
 
+def refused_export(**k: Any) -> str:
+    log = recorded()
+    noise = np.random.default_rng(0).standard_normal(log.q.shape)
+    wrong = dynid.identify(robot(), Log(log.t, log.q, v=log.v, a=log.a, tau=noise), friction=())
+    try:
+        return dynid.export(wrong, folder() / "untrusted.urdf", **k).path.name
+    except dynid.DynidError as error:
+        return error.code
+
+
 changes("export", exported, template=Later(other_template))
 refused("export", "a template is for .urdf", lambda **k: exported(name="out.c", **k), template=Later(other_template))
+changes("export", lambda **k: refused_export(**k), force=True)
 held: Call = lambda: from_urdf(lock={"shoulder": 0.5})  # noqa: E731
 CASES["export.lock"] = [
     lambda: _refused(lambda **k: exported(held(), template=urdf(), **k), "off", {"lock": {"shoulder": 0.1}}),

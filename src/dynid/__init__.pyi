@@ -42,6 +42,7 @@ from .logs.cameras import Camera as Camera
 from .logs.cameras import Triangulation as Triangulation
 from .logs.cameras import read_cameras as read_cameras
 from .logs.cameras import triangulate as triangulate
+from .logs.joined import FilePart as FilePart
 from .logs.log import Log as Log
 from .logs.log import Wiring as Wiring
 from .logs.markers import MarkerFit as MarkerFit
@@ -50,7 +51,7 @@ from .logs.read import read_log as read_log
 from .logs.simulate import simulate as simulate
 from .messages import Message as Message
 from .payload.gains import Gains as Gains
-from .payload.identify_gains import identify_gains as identify_gains
+from .payload.gains import identify_gains as identify_gains
 from .payload.identify_payload import identify_payload as identify_payload
 from .payload.identify_payload import payload_between as payload_between
 from .payload.payload import Payload as Payload

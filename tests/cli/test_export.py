@@ -71,9 +71,13 @@ def test_torques_that_the_file_does_not_have_are_warnings(dynid: CommandLine, tm
     package.export(with_bodies("scara", friction=True), tmp_path / "scara.toml")
     done = dynid("export", tmp_path / "scara.toml", tmp_path / "out.urdf", code=1)
     assert "warning: constant torques are left out: joints '1'" in done.err
-    (tmp_path / "out.urdf").write_text((tmp_path / "out.urdf").read_text().replace("damping=", "x="))
     words = ("export", tmp_path / "scara.toml", tmp_path / "new.urdf", "--template", tmp_path / "out.urdf")
-    assert "the file's friction of joints '1', '2', '3', '4' is another one" in dynid(*words, code=1).err
+    package.export(with_bodies("scara"), tmp_path / "scara.toml")
+    done = dynid(*words, "--json", tmp_path / "facts.json", code=1)
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    assert [message["code"] for message in facts["messages"] if message["code"] == "template_friction_kept"]
+    kept = [load_robot(tmp_path / name).links[0].friction for name in ("out.urdf", "new.urdf")]
+    assert kept[0] == kept[1] != ()
 
 
 def test_mistakes_are_one_clear_line(dynid: CommandLine, tmp_path: Path) -> None:

@@ -269,15 +269,26 @@ def test_locks_go_with_the_robot_of_the_file(dynid: CommandLine, folder: Path) -
     assert refuse(dynid, "base", "gautier3", "--project", "dynid.toml")[0] == "unknown_joint"
 
 
-def test_arguments_are_all_or_none(dynid: CommandLine, folder: Path) -> None:
+def test_a_robot_alone_takes_no_logs_from_the_file(dynid: CommandLine, folder: Path) -> None:
     (folder / "dynid.toml").write_text(SMALL)
-    for word in ("other.csv", "gautier3"):
-        assert refuse(dynid, "identify", word)[0] == "arguments_incomplete"
+    assert refuse(dynid, "identify", "gautier3")[0] == "arguments_incomplete"
     (folder / "dynid.toml").write_text('robot = "gautier3"\n')
     code, line = refuse(dynid, "identify")
     assert code == "project_key_missing"
     assert "'logs'" in line
     assert run(dynid, "identify", "other.csv", *PLAIN)["logs"][0]["name"] == "other.csv"
+
+
+@pytest.mark.parametrize("text", [SMALL, 'robot = "gautier3"\n'])
+def test_logs_alone_take_the_robot_from_the_file(dynid: CommandLine, folder: Path, text: str) -> None:
+    (folder / "dynid.toml").write_text(text)
+    (folder / "other.dat").symlink_to(folder / "other.csv")
+    for words in (("other.csv", "run.csv"), ("other.csv@0:5",), ("other.dat", "run.csv@#1:500")):
+        found = run(dynid, "identify", *words, *PLAIN)
+        assert [log["name"].split()[0] for log in found["logs"]] == [word.partition("@")[0] for word in words]
+        assert found["project"]["values"] == {"robot": "gautier3"}
+    assert refuse(dynid, "identify", "nothing.csv", "run.csv")[0] == "file_not_found"
+    assert refuse(dynid, "simulate", "run.csv", "other.csv")[0] == "unsupported_suffix"
 
 
 WRONG = [

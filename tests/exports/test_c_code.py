@@ -13,9 +13,10 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import with_bodies
 from dynid.dynamics.friction import HARMONICS
+from dynid.estimation.regression.rows import LEAD
 from dynid.exports.c_code import write_c_code
 from dynid.exports.subject import make_export_subject
-from dynid.exports.verify import find_compiler, torques_of_c_code
+from dynid.exports.verify import find_compiler, friction_steps_of_c_code, torques_of_c_code
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from robots import coupled_tree, random_motion, random_tree, smooth_path
@@ -132,21 +133,61 @@ def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
     plain = dynid.export(dynid.identify(robot, log, friction=blocks[:3]), tmp_path / "robot.json").subject.robot
     assert [name for name, _ in plain.links[0].friction] == list(blocks[:3])
     again = dynid.export(result, tmp_path / "robot.json")
-    assert not again.subject.robot.links[0].friction
-    assert "sine5, sine6) is left out; only .c files" in again.warnings[0]
+    assert [name for name, _ in again.subject.robot.links[0].friction] == list(blocks[:3])
+    assert [warning.code for warning in again.warnings] == ["position_torques_left_out", "export_replays_poorly"]
+    assert again.warnings[0].facts["blocks"] == ["spring", *HARMONICS]
     assert "no real bodies" in again.notes[-1]
     assert dynid.verify(tmp_path / "robot.json", result).passed
 
 
+BLOCKS = ("viscous", "coulomb", "offset", "stop1e-4", "stop1e-2", "stop1e-1", "tanh", "quadratic", "stribeck")
+MORE = ("asymmetry", "spring", "load", "sine3")
+
+
 @needs_gcc
-def test_friction_with_a_memory_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "blocks", "coupled"),
+    [("gautier3", (*BLOCKS, *MORE), False), ("scara", BLOCKS, True), ("scara", ("viscous", "load"), True)],
+)
+def test_friction_with_a_memory_is_that_of_predict(
+    name: str, blocks: tuple[str, ...], coupled: bool, tmp_path: Path
+) -> None:
+    """The state that the caller keeps gives the prediction to 1e-12, along a motion with reversals."""
+    robot = with_bodies(name, friction=True)
+    log = dynid.simulate(robot, smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0), noise=0.05)
+    if coupled:
+        log.coupling = np.eye(4) + np.diag([0.2, -0.4, 0.3], -1)
+    result = dynid.identify(robot, log, friction=blocks)
+    done = dynid.export(result, tmp_path / "robot.c")
+    assert done.verification.error < 1e-12
+    assert not done.warnings
+    t = np.arange(0.0, 6.0, 0.01)
+    motion = smooth_path(robot, t, scale=1.5)
+    rigid = torques_of_c_code(tmp_path / "robot.c", robot, motion)["inverse_dynamics"]
+    shapes = result.equation.shapes
+    assert shapes.held == 0.0
+    start = shapes.initial_stop_states(result.equation.to_motor_side(motion.q), round(LEAD / 0.01))
+    found = rigid + friction_steps_of_c_code(tmp_path / "robot.c", done.subject, motion, start)
+    assert_allclose(found, result.predict(motion), atol=1e-12 * float(np.abs(found).max()), rtol=1e-12)
+
+
+@needs_gcc
+def test_friction_that_lags_and_holds_at_rest(tmp_path: Path) -> None:
+    """Noisy positions: signs and narrow stops are held at rest; `lag` looks back in the code, to both sides here."""
     robot = with_bodies("gautier3", friction=True)
     log = dynid.simulate(robot, smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0), noise=0.05)
-    result = dynid.identify(robot, log, friction=("viscous", "stop1e-3", "offset", "lag"))
+    noisy = dynid.Log(log.t, log.q + 1e-5 * np.random.default_rng(0).standard_normal(log.q.shape), tau=log.tau)
+    result = dynid.identify(robot, noisy, friction=("viscous", "coulomb", "stop1e-4", "offset", "lag", "load"))
+    assert result.equation.shapes.held > 0.0
     done = dynid.export(result, tmp_path / "robot.c")
-    assert any("stop1e-3 have a memory" in note for note in done.warnings)
-    assert any("'lag'" in note and "left out" in note for note in done.warnings)
-    assert dynid.verify(tmp_path / "robot.c", result).passed
+    assert done.verification.error < 1e-12
+    assert not done.warnings
+    motion = smooth_path(robot, np.arange(0.0, 6.0, 0.001), scale=1.5)
+    rigid = torques_of_c_code(tmp_path / "robot.c", robot, motion)["inverse_dynamics"]
+    start = result.equation.shapes.initial_stop_states(motion.q, round(LEAD / 0.001))
+    found = rigid + friction_steps_of_c_code(tmp_path / "robot.c", done.subject, motion, start)
+    near = np.abs(motion.v) < 0.05  # where the directions change and joints may rest
+    assert_allclose(found[~near], result.predict(motion)[~near], rtol=1e-6, atol=1e-6 * np.abs(found).max())
 
 
 @needs_gcc

@@ -320,6 +320,56 @@ def test_files_without_headers_and_rows_of_files_are_joined(tmp_path: Path, monk
         assert refused.value.code == code
 
 
+def test_columns_are_counted_in_the_file_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    t = np.arange(0.0, 3.0, 0.004)
+    x, blank = truth(t), np.zeros(len(t))
+    np.savetxt("state.csv", np.column_stack([t, x["q"], x["v"]]), delimiter=",", fmt="%.17g")
+    np.savetxt("drives.csv", np.column_stack([blank, t, x["tau"]]), delimiter=";", fmt="%.17g")
+    np.savez("drives.npz", data=np.column_stack([blank, t, x["tau"]]))
+    same = ["q=state.2:3", "v=state.4:5", "t=state.1,drives.2"]
+    for other, tau in (("csv", "tau=drives.3:4"), ("csv", "tau=drives.3,drives.4"), ("npz", "tau=drives.3:4")):
+        log = reader(column=[*same, tau]).read_log(f"state.csv+drives.{other}")
+        for name in ("q", "v", "tau"):
+            assert_array_equal(getattr(log, name), x[name])
+    np.savetxt("drives.csv", np.column_stack([t, x["tau"]]), delimiter=";", fmt="%.17g")
+    log = reader(column=["q=state.2:3", "tau=drives.2:3", "t=1"]).read_log("state.csv+drives.csv")
+    assert_array_equal(torque(log), x["tau"])
+    frames = [np.column_stack([t, x["q"]]), {"t": t, "tau": x["tau"]}]
+    assert_array_equal(read_log(frames, ROBOT, columns={"q": "frame1.2:3", "t": ["frame1.1", "frame2.t"]}).q, x["q"])
+    for code, words in (
+        ("columns_overlap", ["q=state.2:3", "v=state.3:4", "tau=drives.2:3", "t=1"]),
+        ("unknown_column", ["q=state.2:3", "tau=drives.3:4", "t=1"]),
+        ("unknown_column", ["q=stat.2:3", "tau=drives.2:3", "t=1"]),
+    ):
+        with pytest.raises(LogError) as refused:
+            reader(column=words).read_log("state.csv+drives.csv")
+        assert refused.value.code == code
+
+
+@pytest.mark.parametrize(("rate", "unit", "turn"), [(190.0, "rad", 2.0 * np.pi), (1000.0, "deg", 360.0)])
+def test_positions_that_wrap_are_not_interpolated_through_the_jump(
+    rate: float, unit: str, turn: float, tmp_path: Path
+) -> None:
+    """Axes in files of their own, recorded modulo a turn: one at the joined times, the other brought to them."""
+    t, own = np.arange(0.0, 8.0, 0.01), np.arange(0.0, 8.1, 1.0 / rate) + 0.0003
+    turns = {"q1": lambda t: 1.9 * t + np.sin(t), "q2": lambda t: np.cos(t) - 2.3 * t}
+    scale = turn / (2.0 * np.pi)
+    first = {"t": t, f"q1 [{unit}]": scale * turns["q1"](t) % turn, **{f"tau{j}": np.cos(j * t) for j in (1, 2)}}
+    second = {"t": own, f"q2 [{unit}]": (scale * turns["q2"](own) + 0.5 * turn) % turn - 0.5 * turn}
+    second[f"q2 [{unit}]"][100:103] = np.nan
+    log = read_log([write(tmp_path / "a.csv", first), write(tmp_path / "b.csv", second)], ROBOT)
+    right = turns["q2"](log.t)
+    error = log.q[:, 1] - right
+    known = np.isfinite(error)
+    assert known.sum() > len(log.t) - 10
+    assert np.ptp(error[known]) < 1e-3
+    assert {note.code for note in log.left_out} >= {"joined_positions_unwrapped"}
+    for rows in (7, 1000):
+        pieces = np.concatenate([piece.q for piece in log.chunks(rows)])
+        assert_allclose(pieces, log.q, atol=1e-9)
+
+
 def test_frames_and_arrays_are_joined(tmp_path: Path) -> None:
     pl = pytest.importorskip("polars")
     t = np.arange(0.0, 3.0, 0.004)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import lzma
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -166,6 +167,59 @@ def abb_motion_log(path: Path, x: Samples) -> None:
 # ROS.
 
 
+@layout("iiwa", "feedback.csv")
+def kinova_base_cyclic(path: Path, x: Samples) -> None:
+    """Fields of the feedback side by side: actuators counted from 1, degrees, stamps in us."""
+    groups = [("position (deg)", np.degrees(x.q)), ("velocity (deg/s)", np.degrees(v_of(x)))]
+    groups += [("torque (Nm)", tau_of(x)), ("current_motor (A)", tau_of(x) / 9.0)]
+    names = [f"actuator {k} {name}" for name, _ in groups for k in range(1, 8)]
+    table = by_type(1e6 * x.t + 1e9, *(block for _, block in groups))
+    text(path, "# 1 kHz", ", ".join(["Timestamp(us)", *names]), *cells(table, ", "))
+
+
+@layout("ur10", "monitoring.csv", "--units", "q=deg,v=deg/s")
+def doosan_monitoring(path: Path, x: Samples) -> None:
+    """Joints counted from 0, raw and external torques beside the actual ones."""
+    words = ("actual_joint_position{}", "actual_joint_velocity{}", "actual_joint_torque{}", "raw_joint_torque{}",
+             "external_joint_torque{}")  # fmt: skip
+    table = by_type(x.t, np.degrees(x.q), np.degrees(v_of(x)), tau_of(x), tau_of(x) + 1.0, 0.0 * x.q)
+    text(path, ",".join(["time_stamp", *head(*((word, 6) for word in words), first=0)]), *cells(table))
+
+
+@layout("ur10", "signals.csv", channels="q tau")
+def abb_test_signal_viewer(path: Path, x: Samples) -> None:
+    """Saved where commas are decimal: semicolons, quoted names, lines before them, a sign for degrees in Latin-1."""
+    names = ["Time [ms]", *head(("Axis {} Position [\xb0]", 6), ("Axis {} Torque [Nm]", 6))]
+    table = cells(by_type(1e3 * x.t, np.degrees(x.q), tau_of(x)), ";", comma=True)
+    lines = ["Test Signal Viewer;;;", "Controller: IRB1200;;;", "", ";".join(f'"{name}"' for name in names), *table]
+    path.write_bytes(("\r\n".join(lines) + "\r\n").encode("latin-1"))
+
+
+@layout("panda", "states.npz", "--column", "q=qpos[:, 0:7]", "--column", "v=qvel[:, :7]", "--column",
+        "tau=qfrc_actuator[:, 0:7]")  # fmt: skip
+def mujoco_states_with_a_gripper(path: Path, x: Samples) -> None:
+    more = np.zeros((len(x.t), 2))
+    blocks = {"qpos": x.q, "qvel": v_of(x), "qfrc_actuator": tau_of(x)}
+    np.savez(path, time=x.t, ctrl=x.q, **{name: np.hstack([block, more]) for name, block in blocks.items()})  # type: ignore[arg-type]
+
+
+@layout("ur10", "rollout.npz")
+def isaac_lab_of_one_environment(path: Path, x: Samples) -> None:
+    """Arrays with an axis for the environments, of which there is one."""
+    blocks = {"joint_pos": x.q, "joint_vel": v_of(x), "applied_torque": tau_of(x)}
+    np.savez(path, sim_time=x.t, **{name: block[:, None, :] for name, block in blocks.items()})  # type: ignore[arg-type]
+
+
+@layout("ur10", "rollout.h5")
+def isaac_lab_in_hdf5(path: Path, x: Samples) -> None:
+    import h5py  # type: ignore[import-untyped]
+
+    with h5py.File(path, "w") as file:
+        for name, block in {"joint_pos": x.q, "joint_vel": v_of(x), "applied_torque": tau_of(x)}.items():
+            file[f"data/{name}"] = block[None, :, :] if name == "joint_vel" else block[:, None, :]
+        file["data/sim_time"] = x.t
+
+
 @layout("ur10", "states.csv", rate=125.0)
 def plotjuggler(path: Path, x: Samples) -> None:
     joints = sorted(dynid.load_robot("ur10").joint_names)
@@ -220,7 +274,7 @@ def mujoco_arrays(path: Path, x: Samples) -> None:
 
 @layout("panda", "dataset.hdf5")
 def isaac_dataset(path: Path, x: Samples) -> None:
-    import h5py  # type: ignore[import-untyped]
+    import h5py
 
     with h5py.File(path, "w") as file:
         group = file.create_group("data/demo_0/robot")
@@ -471,7 +525,7 @@ def expected(name: str, x: Samples) -> Samples:
     """The rows of a layout that count."""
     if "rubbish" in name:
         return x.select_rows(slice(20, 220))
-    if name == "matlab_timetable":
+    if name.startswith("matlab_timetable"):
         t = np.arange(12) / 100.0
         return Samples(t, np.outer(t, [1, 2, 3]), tau=np.outer(10 * t, [1, 2, 3]))
     return x.select_rows(slice(0, 200)) if name in ("packed_without_header", "pandas_hdf5_table") else x
@@ -519,7 +573,75 @@ def matlab_timetable(path: Path, x: Samples) -> None:
     path.write_bytes(zlib.decompress(base64.b85decode(TIMETABLE)))
 
 
-def test_a_timetable_in_a_struct_of_another_version_says_how_to_save_it(tmp_path: Path) -> None:
+# The same timetable in a file of version 7.3, written by mat-io 1.0.2; packed by lzma.
+TIMETABLE_73 = (
+    "{Wp48S^xk9=GL@E0stWa8~^|S5YJf5;C{CXMqL0VkVeixyEifW^CERz#JDmh?<I5B${2H$-|Z>>Sb-M2mX@nT@qD}%0g-3Og6D658D$%1Abox-"
+    "<(34IZR8wk@}JzPQk+EvfO{4h>(M8nr!%%pTaiereVAUJfv#XR@#V+Hl;A^>{F<|)7p#mx(R}M?(z6G!k7HPVVHvXWa1si<Q)Ua{Ba1CO4sOR!^ce"
+    "87ujpCzz@MuyyE-"
+    "=i64VGQFnG*Eav&p;Z=rj>!G}wg9lgIm_*0YHSlO?DC9(Dr9OY%R@)igdk10UL`9{lRCsI2txH@dfAlPPMQ+ML0yP~xxv(AMkME0d6yr9#P0nJ~b%"
+    "PjcRenIm({Vr1u{VnLRhnqL(l1-9ywD<}@lMSzXp4}MEh1eBw%@mP?NOJd8VI9-o?Cz6DSBQxAb~P-BQRP6|)_lodxYRSAJ?xP`9l-"
+    "t1p%sZe$7gQL@t57XzG2BZmb^GeKj$BYSc)T)OSBoRfFpnsJXpXe^YfK%)b=Y)(C{hKB|JLs`i^SW0p?iIwdo=v0y_hYQhcQ$WfQ3c`g;iGvCckAh"
+    "Lr^UnDuL3w$^P(f#Zj9ykljS5`ObfU9*h@2n-}QC!H&-f?a7mb6jW%#-kTE4;e9Pe9&xc#dy&U;-E3~T+|FmHk+1_pIwCoL2NOc-Brp6lr|e72W0k"
+    "qWnngK&#a^xtSLY&Bj8?(mil$@=Rg6Rlf#@gA^7K%Qa9XYV0kJh>%k^SsrW6E@114k|6~!sfh15Ja_KJTlsE$Uw9Oy3K?OAWl1rL0Jyc|!nx01kz("
+    "<It57!s7<z}m=6llwbQXORDnzyr<YTS3@k#$!wx>bE&xmz>AVTV-"
+    "L)kyC%z7o6yY*$EV7%vpSI_!*SixZ#>=RKuX_`3g|QR%3)NU2RtyIgrIP{G{Nc5GJQxH%WgzlYqkSDc9l=4bM<_#w`}wntwnNo6Gl`7a93>e)&1`G"
+    "9ZW;1vE`;F5~(%_h&)1q{~B$SJFu+St&4K!-`i4-QMtm&>0AotFPsLuJ1xg)Z4$bMNK2Fe=b7CpMhG(*-"
+    "ZZ9MR<Qi0O~}d;j)?WHdIorMlzslZ&<)xY!-*J|!;?&asN=P8qOCQcCUFzZ3yY#xGx~rFeQ6e$c_#7=CoGt!*FV{%6w04-"
+    "7^2UZa@2*q0WvCc3I2Lmd2PHhdg^tp>%=cDZM)_xIW!%tYQoq&E<(>l;wb*?G@&K#0s|7skBe;8~Hcz|Kje03ck-"
+    "<y8iXR%L&R_ieWiIXT28WNv9%kK)a-OOpCp8aZcBWG`QpqmV`9I(kKX-"
+    "LS$FA4sLXlgh@TfzvDT3T@b+0eziF5D*acmF6fgI1Spxgp>o3TPX$!q9H*-TGOrL%*r8Has17cQsN>1dVeCj7?G2@@e3TW*y5IAMtxwif@W4zBj-H"
+    "pl+J=_5FYo{oWkX(L3yXq+?bv5m3J(GO{k{T<iIg30PR2gv!$`sI`&jUwF|4EeDjVUstBV1n-auJ<-8H7g;z_|W5EP4MkA|ga3-"
+    "So)pl&{mw(OWr^N{0NqYzK9KUe2#PQSG?(qM1uV9tIrwHREsxXp(rJy{b$Xrp-*-"
+    "rG7AclKrG*NuQ8m|gYu>!q$yIN~l_hCMO3vx13W0g7uxIWYP>Bu>8ETbS1e~8Pv=RfdH<n?be<?4U*nRtYGdw8Z?FmIiUo+!WIlajI41xfgM$bmhY"
+    "tbBam16X-eO#Q-*&(o1CPDx|O>5BvU3afKtq(8Cbu8S4nm7~gj%g^`(9@W4`mXb3Fh=W)u_M`Rv=zrK3<1g12i=x&osq`|9r;-"
+    "ATY!&SWUBk*eB9ipqVO=15bYpmZpQJK;KZDIf|L=~_x0!k8i?>u;b5REvlQ%e>&8Gg`v9l|F*fYS}r3;wurQ#?&DLsQzNOLjTEx3uzv|pYuaFdGB?"
+    "vDa}3Bsn8cxo$%=h<(gI%%wWv#P+5Bl%je6Xgl`DXG~TO4CiJ=cIwk>uU_V+<3+=zT!L|m~(z87Nx>RHM{`ZR*o(Qj}R<=RM(}}Bl%wdzZ1V8m(Ao"
+    "cQFqFts@vT!eIcl#Z3K-e*%{L6wb-6q1Yvz$#wt`ZR79gtDNnPm9&0ls);;sU7J+*i==N^RZzy779cO|)VK-jy>**+?syebU7%kHdRg#a%w;*I7+0"
+    "&=<nn)Odf70*_*bN>>4}o`dYH?)?Eia<dr+VI31{t77_NOiAlJ9x=a}&IWZlk@;TDe`y9#mF@FJK5dHRP(oNlk9|EOd;?CYT73%iztGoBp*+7&R~Y"
+    "LzLEO6HyAXNr6+-"
+    "$|%ikQzN<SbgO`JoVWVr)}%1gRn>DEqKvwJXCWk3$DUk~txaQpHrIiZ=`WI1nPn<=W`|RzVy)5y3d2+VvEm}o%<4jDUU8@F{EXn~Do`vrbri>9o#)"
+    "t3GyGJdXc#^<7Qbm=V0s!tgdi&BXyft#@zuUP6==VR)9$378J>E`gU~zN1o@R@|9Z{<X*WE)wc8Mb%dEP}dAx!}FQ-"
+    "c}*9_>z>NS^gficztMTZ^SXr3jpQd~vVZWTWBp`tOVhTeWUkLOA&+K_aBeymAAQBY4b&rWsf8Aru9*_Q(a7nNeR(<$-"
+    "<cp^7V9Dl>;j1rX&BsN^tSoP<xRB&-"
+    "SBiA!)k{I;b4arcs^w$W}@s*o8lW+G=B5vRIW(5V!bkh<YOC+fcxbYW5io^$|q=0FF@YH0bv&8fvDz(*3io;$5ESO`)OW(aqLQJ;Ag0GUzAdoru=f"
+    "fS?&r!u1&`fW23K&-ckhS^HKp(%L-kUrWqoG>%uhk<T2Sns0Yj;Lnm^RnNuVj7uChYJ`DsD>q+)G}_za$_4g~JQi!Rh%gxw@7CpJ-XyD$iM}bT9zx"
+    "Wa@)Vf?g+%rI4LMX1qem{7e})UX!dLR`loeS8)u+qu4=$gDKr7b8AoU6>j3x`DCZa==_X*%9P`3i-"
+    "E782pIC|JJCW_b3%DGvY6?2fh5P3u<5#%;}@liNOn<`+|_)zvb5P(CzNS}GS2kcj&da131E#A`|`Nu1K>D0D;F+#arJ&24C|u}G=lF$hQ%6<QcoWe"
+    "tlqis@!o&9ZFNgS(0W6_gYzXy$M{{^=QmN;4-cQBhn5_w#<NCY=rEL4msQFN*vWNfFf|(o*~b-"
+    ";aa5G_k4+=hT?D0zPXe95f(B_pWx`VW(_7R0triF)F;$h-4vg~Idi;*AWUHwGr?g=7{LfCLgP~<rw)oHcDY`4oI-"
+    "BHg_}Xb_nvlcE(v25nG0}o#B%YBn)0783LHUGqi)1T5iQlfUoraTC@ZgQZeB_-"
+    "pxD{x}Sl#C5IN8(tfgoVq#$A&(|I>@S@QW#>aV>oQiko^IP}e2HK|HacX%_4>u#(0+ot{$Z$cBALT-"
+    "Fm~^OE|qcp1Krjq89xioDR#uSm2clp@u&diFRz!4p)z6srckhFPvf{r~^~pwH({-8V%L00H6@xcvbDq3C#VvBYQl0ssI200dcD"
+)
+
+
+@layout("gautier3", "run.mat", channels="q tau")
+def matlab_timetable_73(path: Path, x: Samples) -> None:
+    path.write_bytes(lzma.decompress(base64.b85decode(TIMETABLE_73)))
+
+
+def test_units_and_regular_times_of_a_timetable_of_version_73(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "run.mat").write_bytes(lzma.decompress(base64.b85decode(TIMETABLE_73)))
+    with h5py.File(tmp_path / "run.mat", "r+") as file:
+        content = file["#refs#/e"]
+        origin = content["rowTimes"][()]
+        del content["varUnits"], content["rowTimes"]
+        units = content.create_dataset("varUnits", (6, 1), dtype=h5py.ref_dtype)
+        for k, unit in enumerate(("deg", "deg", "deg", "Nmm", "Nmm", "Nmm")):
+            text = np.frombuffer(unit.encode("utf-16-le"), dtype="<u2").reshape(-1, 1)
+            units[k, 0] = file.create_dataset(f"#refs#/unit{k}", data=text).ref
+        for name, value in (("origin", origin), ("stepSize", [[np.nan]]), ("sampleRate", [[50.0]])):
+            content[f"rowTimes/{name}"] = value
+    log = dynid.read_log(tmp_path / "run.mat", dynid.load_robot("gautier3"))
+    t = np.arange(12) / 100.0
+    assert log.tau is not None
+    assert_allclose(log.t, 2.0 * t, atol=1e-12)
+    assert_allclose(np.degrees(log.q), np.outer(t, [1.0, 2.0, 3.0]), atol=1e-12)
+    assert_allclose(log.tau, np.outer(t, [0.01, 0.02, 0.03]), atol=1e-12)
+
+
+def test_an_object_of_matlab_that_is_not_read_says_what_to_save(tmp_path: Path) -> None:
     import h5py
 
     with h5py.File(tmp_path / "run.mat", "w", userblock_size=512) as file:
@@ -543,7 +665,7 @@ def test_a_raw_layout_is_read_like_the_hand_made_log(name: str, tmp_path: Path) 
 
 
 def test_there_are_enough_layouts() -> None:
-    assert len(LAYOUTS) >= 25
+    assert len(LAYOUTS) >= 30
 
 
 # The same parameters, by one command.

@@ -180,7 +180,7 @@ def test_wheels_that_come_first(arm: Robot, tmp_path: Path) -> None:
     [
         (("lift",), "channel_missing_for_joints"),  # its position matters for `bend`
         (("turn", "lift"), "channel_missing_for_joints"),
-        (("lift", "bend"), "channel_missing_for_joints"),  # one of three is less than half
+        (("lift", "bend"), None),  # beyond the recorded one, whose body they are
         (("turn",), None),  # about the direction of gravity
         (("bend",), None),
     ],
@@ -198,6 +198,41 @@ def test_which_joints_may_be_missing(absent: tuple[str, ...], code: str | None, 
     with pytest.raises(LogError) as caught:
         read_log(path, robot)
     assert caught.value.code == code
+
+
+HAND = "".join(
+    f'<link name="{x}{k}"/><joint name="{x}{k}_joint" type="continuous"><parent link="{f"{x}{k - 1}" if k else "l2"}"/>'
+    f'<child link="{x}{k}"/><axis xyz="0 1 0"/></joint>'
+    for x in ("thumb", "index", "little")
+    for k in range(3)
+)
+
+
+@pytest.mark.parametrize("kind", ["named", "counted", "array", "array with names"])
+def test_a_hand_with_more_joints_than_the_arm_is_locked(kind: str, arm: Robot, tmp_path: Path) -> None:
+    """Three of twelve joints: fewer than half is no other robot, as long as no other joints are named."""
+    file = tmp_path / "hand.urdf"
+    file.write_text(arm_urdf().replace("</robot>", HAND + "</robot>"))
+    robot, log = load_robot(file), recording(arm)
+    assert robot.n == 12
+    assert log.tau is not None
+    if kind.startswith("array"):
+        names = np.array(arm.joint_names if kind != "array" else ["a file of arrays"])
+        np.savez(tmp_path / "log.npz", t=log.t, q=log.q, tau=log.tau, names=names)
+        path = tmp_path / "log.npz"
+    else:
+        path = write(tmp_path / "log.csv", log, arm.joint_names if kind == "named" else ("1", "2", "3"))
+    found = identify(robot, path)
+    assert found.robot.locks == dict.fromkeys(robot.joint_names[3:], 0.0)
+    assert np.mean(found.validation.nrmse) < 0.05
+
+
+def test_few_joints_beside_more_of_other_names_are_another_robot(arm: Robot, tmp_path: Path) -> None:
+    (tmp_path / "other.urdf").write_text(arm_urdf(joints=("turn", "x", "y", "z", "u")))
+    robot, log = load_robot(tmp_path / "other.urdf"), recording(arm, 2.0)
+    with pytest.raises(LogError) as caught:
+        read_log(write(tmp_path / "log.csv", log, arm.joint_names), robot)
+    assert caught.value.code == "log_of_other_robot"
 
 
 def test_where_a_missing_joint_stands_does_not_matter_for_the_fit(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ SR400 = load_robot("sr400")
 STYLES = {
     "q": ["q{}", "q_{}", "q[{}]", "Q{}", "q.{}", "q {}", "pos{}", "position_{}", "positions.{}", "actual_q_{}",
           "joint{}.position", "position.joint{}", "joint{}_pos", "/joint_states/position/joint{}", "joint_{}_position",
-          "/arm/joint_states/joint{}/position", "q_joint{}", "measured.q{}", "q{}_rad", "q{} [rad]", "A{}.position"],
+          "/arm/joint_states/joint{}/position", "q_joint{}", "measured.q{}", "q{}_rad", "q{} [rad]", "A{}.position",
+          "actuator {} position", "joint_angle_{}", "angles[{}]"],
     "v": ["v{}", "qd{}", "dq_{}", "qdot{}", "q_dot_{}", "velocity[{}]", "vel{}", "joint{}.velocity", "q{}_vel",
           "/joint_states/velocity/joint{}", "v{} (rad/s)", "velocities_{}"],
     "a": ["a{}", "qdd{}", "ddq{}", "qddot_{}", "acceleration.{}", "acc{}", "joint{}_acc", "a{}_rad/s^2"],
@@ -57,6 +58,13 @@ def test_numbers_count_the_joints_in_any_style(channel: str, style: str, robot: 
     assert plan.t.field == "time"
 
 
+@pytest.mark.parametrize("other", ["cycle_time", "time_to_goal", "execution time", "time_scale", "stamp_time"])
+def test_names_that_are_not_the_time(other: str) -> None:
+    with pytest.raises(LogError) as caught:
+        match([other, *(f"q{j + 1}" for j in range(7))])
+    assert caught.value.code == "missing_time"
+
+
 @pytest.mark.parametrize("style", NAMED)
 @pytest.mark.parametrize("short", [False, True])
 def test_names_of_joints_decide_in_any_order(style: str, short: bool) -> None:
@@ -66,7 +74,10 @@ def test_names_of_joints_decide_in_any_order(style: str, short: bool) -> None:
     assert any("gripper_joint" in note for note in plan.notes)
 
 
-@pytest.mark.parametrize("name", ["t", "time", "Time", "timestamp", "times", "stamp", "time_s", "time [s]", "__time"])
+@pytest.mark.parametrize("name", [
+    "t", "time", "Time", "timestamp", "times", "stamp", "time_s", "time [s]", "__time", "time_stamp", "sim_time",
+    "Elapsed Time (s)", "timestamp [us]", "system.time",
+])  # fmt: skip
 def test_names_of_the_time(name: str) -> None:
     assert match([name, *(f"q{j}" for j in range(1, 8))]).t.field == name
 
@@ -191,10 +202,15 @@ def test_a_part_of_a_force_plate_is_noted() -> None:
 def test_an_array_wider_than_the_robot_asks_for_its_columns(tmp_path: Path) -> None:
     t, q = np.arange(20.0), np.arange(180.0).reshape(20, 9)
     np.savez(tmp_path / "log.npz", t=t, q=q)
-    with pytest.raises(LogError, match=r"'q' has 9 columns, q needs 7; pick them with columns=\{'q': \['q\[:, 0\]'"):
+    with pytest.raises(LogError, match=r"'q' has 9 columns, q needs 7; pick them with columns=\{'q': 'q\[:, 0:7\]'"):
         read_log(tmp_path / "log.npz", PANDA)
     log = read_log(tmp_path / "log.npz", PANDA, columns={"q": [f"q[:, {k}]" for k in (0, 1, 2, 3, 4, 5, 8)]})
     assert_array_equal(log.q, q[:, [0, 1, 2, 3, 4, 5, 8]])
+    for some, kept in (("q[:, 2:9]", range(2, 9)), (["q[:, :5]", "q[:, 7:]"], (0, 1, 2, 3, 4, 7, 8))):
+        assert_array_equal(read_log(tmp_path / "log.npz", PANDA, columns={"q": some}).q, q[:, list(kept)])
+    for wrong in ("q[:, 0:10]", "q[:, 3:10]", "q[:, 5:5]", "p[:, 0:7]"):
+        with pytest.raises(LogError):
+            read_log(tmp_path / "log.npz", PANDA, columns={"q": wrong})
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -53,7 +53,7 @@ def test_the_folder_of_a_joint_names_the_joint() -> None:
         (Q.astype(complex), r"'q' holds no real numbers \(complex128\)"),
         (Q.astype(str), "'q' holds no real numbers"),
         (Q.astype(object), "'q' holds Python objects, which are never loaded"),
-        (Q[:, :, None], "'q' has 3 dimensions"),
+        (np.stack([Q, Q], axis=2), "'q' has 3 dimensions"),
     ],
     ids=["complex", "text", "objects", "3-D"],
 )

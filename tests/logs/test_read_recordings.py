@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+import shlex
+import sqlite3
+import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.io import loadmat
 
 import dynid
+from command_line import CommandLine
 from dynid.logs.log import Log
 from dynid.logs.read import read_log
 from dynid.robot.load import load_robot
+from dynid.robot.transform import Array
 from logs.test_layouts import read_by_words
 
 DATA = Path(os.environ.get("DYNID_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -91,6 +99,112 @@ def test_one_command_reads_the_published_matlab_files_as_the_prepared_logs() -> 
         assert_allclose(raw.t, ready.t, atol=1e-9)
         for channel in ("q", "v", "tau"):
             assert_allclose(getattr(raw, channel), getattr(ready, channel), rtol=1e-6, atol=1e-6)
+
+
+# The commands of docs/logs.md on the files as published, and logs made by hand from the same files.
+
+
+def joint_states_by_hand(file: Path) -> dict[str, Array]:
+    """Joint states of a bag, decoded from its database byte by byte, with the joints by name."""
+
+    def aligned(at: int, size: int) -> int:
+        return at + (size - (at - 4) % size) % size
+
+    rows = []
+    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as base:
+        (topic,) = base.execute("SELECT id FROM topics WHERE type = 'sensor_msgs/msg/JointState'").fetchone()
+        messages = base.execute("SELECT data FROM messages WHERE topic_id = ? ORDER BY timestamp", (topic,)).fetchall()
+    for (data,) in messages:
+        seconds, nanoseconds, length = struct.unpack_from("<iII", data, 4)
+        at = aligned(16 + length, 4)
+        (count,), at = struct.unpack_from("<I", data, at), at + 4
+        names, found = [], dict[str, float]()
+        for _ in range(count):
+            at = aligned(at, 4)
+            (length,) = struct.unpack_from("<I", data, at)
+            names.append(data[at + 4 : at + 3 + length].decode())
+            at += 4 + length
+        for channel in ("q", "v", "tau"):
+            at = aligned(at, 4)
+            (count,) = struct.unpack_from("<I", data, at)
+            at = aligned(at + 4, 8) if count else at + 4
+            values = struct.unpack_from(f"<{count}d", data, at)
+            found |= {f"{channel}.{name}": x for name, x in zip(names, values, strict=True)}
+            at += 8 * count
+        rows.append({"t": seconds * 10**9 + nanoseconds, **found})
+    first = rows[0]["t"]
+    return {key: np.array([(row[key] - first) / 1e9 if key == "t" else row[key] for row in rows]) for key in rows[0]}
+
+
+def arrays_by_hand(file: Path) -> dict[str, Array]:
+    """Arrays of FloBaRoID as columns."""
+    with np.load(file) as data:
+        found = {"t": data["times"] - data["times"][0]}
+        for key, name in (("q", "positions"), ("v", "velocities"), ("a", "accelerations"), ("tau", "torques")):
+            found |= {f"{key}{j + 1}": column for j, column in enumerate(data[name].T)}
+    return found
+
+
+def motors_by_hand(file: Path) -> dict[str, Array]:
+    """Motor positions and torques of Weigand et al. at the joints."""
+    record = loadmat(file)["rec"][0, 0]
+    q, v = (np.deg2rad(record[name]) for name in ("act_pos_mot_deg", "act_vel_mot_deg_per_s"))
+    q = q + np.deg2rad([0.0, -90.0, 90.0, 0.0, 0.0, 0.0])[:, None]
+    blocks = {"q": q, "v": v, "tau": record["act_torque_abs_nm"] * RATIOS[:, None]}
+    t = record["time_cont"].ravel()
+    return {"t": t, **{f"{key}{j + 1}": x[j] for key, x in blocks.items() for j in range(6)}}
+
+
+def by_hand(word: str, folder: Path, place: Path) -> str:
+    """A log made by hand for a file of a command, with its range."""
+    file, _, rest = word.partition("@")
+    if file.endswith(".mat"):
+        table = motors_by_hand(folder / file)
+    elif file.endswith(".npz"):
+        table = arrays_by_hand(folder / file)
+    elif file.endswith(".db3"):
+        table = joint_states_by_hand(folder / file)
+    else:
+        with gzip.open(folder / file, "rt") as text:
+            names = text.readline().strip().split(",")
+            table = dict(zip(names, np.loadtxt(text, delimiter=",").T, strict=True))
+    made = place / f"{Path(file).name.partition('.')[0]}.csv"
+    rows = np.column_stack(list(table.values()))
+    np.savetxt(made, rows, delimiter=",", header=",".join(table), comments="", fmt="%.17g")
+    return f"{made}@{rest}" if rest else str(made)
+
+
+FOLDERS = {"lwr4": "kuka_lwr4_flobaroid", "ur10": "ur10_unisa", "panda panda": "panda_unisa",
+           "panda log": "panda_gaz2019", "kr300": "kr300_weigand"}  # fmt: skip
+
+
+@pytest.mark.parametrize("start", FOLDERS)
+def test_the_command_of_the_docs_gives_the_result_of_a_log_made_by_hand(
+    start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = DATA / FOLDERS[start]
+    if not folder.is_dir():
+        pytest.skip(f"no recordings in {folder}")
+    page = (Path(__file__).parents[2] / "docs" / "logs.md").read_text()
+    block = page.partition("Public recordings, as they are published")[2].partition("```sh\n")[2].partition("```")[0]
+    (line,) = [line for line in block.splitlines() if line.startswith(f"dynid identify {start}")]
+    words = shlex.split(line)[1:]
+    monkeypatch.chdir(folder)
+    files = {word: by_hand(word, folder, tmp_path) for word in words if (folder / word.partition("@")[0]).is_file()}
+    assert files
+    end = next((k for k, word in enumerate(words) if word == "--column"), len(words))  # what follows maps raw columns
+    found = []
+    for some in (words, [files.get(word, word) for word in words[:end]]):
+        out = tmp_path / "found.json"
+        CommandLine(monkeypatch, capsys)(
+            *some, "--friction", "viscous,coulomb,offset", "--cutoff", "8", "--json", out, code=None
+        )
+        found.append(json.loads(out.read_text()))
+    raw, ready = found
+    assert raw["names"] == ready["names"]
+    sigma = np.maximum(ready["sigma"], 1e-12)
+    assert np.abs((np.array(raw["values"]) - ready["values"]) / sigma).max() < 1e-3
+    assert_allclose(raw["validation"]["nrmse"], ready["validation"]["nrmse"], rtol=1e-5)
 
 
 @pytest.mark.slow

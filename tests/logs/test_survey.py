@@ -56,6 +56,18 @@ def test_radians_are_no_mistake() -> None:
         assert survey(moved(v_scale=v_scale), load_robot("ur10")).notes == ()
 
 
+def test_velocities_are_compared_with_positions_that_wrap() -> None:
+    """Recorded modulo a turn: no note on velocities that are right, and an error on a wrong sign."""
+    log = moved(v_scale=1.0)
+    assert log.v is not None
+    wrapped = Log(T, log.q % (2.0 * np.pi), v=log.v, tau=log.tau)
+    assert np.abs(np.diff(wrapped.q, axis=0)).max() > 6.0
+    assert survey(wrapped, load_robot("ur10")).notes == ()
+    with pytest.raises(LogError) as caught:
+        survey(Log(T, wrapped.q, v=-log.v, tau=log.tau), load_robot("ur10"))
+    assert caught.value.code == "velocity_sign"
+
+
 @pytest.mark.parametrize(("unit", "factor"), [("ms", 1e3), ("us", 1e6), ("ns", 1e9)])
 def test_time_that_is_not_in_seconds_is_found(unit: str, factor: float) -> None:
     log = moved()

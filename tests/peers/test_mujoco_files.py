@@ -37,8 +37,23 @@ WEIGHTLESS = f"""
   <inertial {INERTIA}/></body></worldbody></mujoco>
 """
 
+TURNED = f"""
+<mujoco><compiler eulerseq="XzY" angle="radian"/><worldbody><body name="a" pos="0.1 0.2 0.3" euler="0.3 -0.4 0.2">
+  <joint name="j1" axis="0 1 0"/><inertial {INERTIA} axisangle="0.3 0.4 0.2 0.7"/><frame axisangle="0 0.5 0.2 1.1">
+  <body name="b" pos="0.3 0 0" axisangle="3 -1 0.2 0.4"><joint name="j2" axis="0 0 1"/>
+  <inertial {INERTIA} euler="1 2 3"/></body></frame></body></worldbody></mujoco>
+"""
+SHAPES = f"""
+<mujoco><compiler inertiafromgeom="true"/><worldbody><body name="a"><joint name="j1" axis="0 1 0"/><inertial {INERTIA}/>
+  <geom size="0.1" mass="2"/><frame pos="0.2 0 0.1"><geom type="box" size="0.1 0.2 0.3" mass="3"/></frame></body>
+  </worldbody></mujoco>
+"""
+FILES = {
+    "classes": CLASSES, "ref": REFERENCES, "frames": FRAMES, "no g": WEIGHTLESS, "turned": TURNED, "shapes": SHAPES,
+}  # fmt: skip
 
-@pytest.mark.parametrize("text", [CLASSES, REFERENCES, FRAMES, WEIGHTLESS], ids=["classes", "ref", "frames", "no g"])
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_torques_are_mujocos(text: str, tmp_path: Path) -> None:
     file = tmp_path / "robot.xml"
     file.write_text(text)

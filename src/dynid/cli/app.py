@@ -36,7 +36,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     simulate: "Make the log of a motion.",
     identify: "Find parameters from logs, with intervals.",
     payload: "What a link carries.",
-    gains: "Gains of the drives, by a known payload.",
+    gains: "Gains of the drives, by a payload.",
     markers: "Joint positions from markers on the links.",
     unknown: "Parameters without lengths or angles.",
     physical: "Masses and inertias that can exist.",

@@ -6,22 +6,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from dynid.cli import terminal
 from dynid.cli.options import load_robot_file
 from dynid.errors import DynidError, LogError
-from dynid.logs.joined import FilePart, TimedTable
+from dynid.logs.joined import NUMBER, TIME_RANGE, FilePart, cut_log
 from dynid.logs.log import Log
 from dynid.logs.read import GearLike, OrderLike, read_log, robot_with_locks_of
 from dynid.robot.locking import may_lack_joints
 from dynid.robot.robot import Robot
 
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
 _SHIFT = re.compile(r"(?P<name>.+)@(?P<shift>[+-](?:\d+\.?\d*|\.\d+))")
-_RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
 _ROWS = re.compile(r"#?(?P<first>\d{1,18})?:(?P<last>\d{1,18})?")
 
 
@@ -61,7 +58,7 @@ def split_file_and_time_ranges(word: str, folder: Path = Path()) -> tuple[str, t
     while "@" in name and not (folder / name).exists():
         rest, _, text = name.rpartition("@")
         text = text.strip()
-        if not rest or text in ("", ":") or not (_ROWS if text.startswith("#") else _RANGE).fullmatch(text):
+        if not rest or text in ("", ":") or not (_ROWS if text.startswith("#") else TIME_RANGE).fullmatch(text):
             break
         name = rest
         ranges.insert(0, text)
@@ -91,46 +88,12 @@ def _split_shift(word: str, folder: Path) -> FilePart:
     """A file with its ranges and its shift of time, which comes last: `b.csv@2:10@-0.5`."""
     shift = None if (folder / word).exists() else _SHIFT.fullmatch(word)
     name, ranges = split_file_and_time_ranges(shift["name"] if shift else word, folder)
-    return FilePart(name, float(shift["shift"]) if shift else 0.0, ranges, cut=cut_log)
+    return FilePart(name, float(shift["shift"]) if shift else 0.0, ranges)
 
 
 def files_of_log_arguments(words: Iterable[str]) -> list[Path]:
     """The files that LOGs name."""
     return [Path(part.source) for word in words for part in split_recording(word)]
-
-
-Part = TypeVar("Part", Log, TimedTable)
-
-
-def cut_log(log: Part, text: str) -> Part:
-    """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
-    match = _RANGE.fullmatch(text)
-    if match is None:
-        raise LogError(
-            log.name, "range_malformed", "cannot read the range '{text}'", "write FILE@2.5:20 in s, or FILE@0%:65%",
-            text=text,
-        )  # fmt: skip
-    first, last = log.span
-    start, stop = (_parse_range_end(log, text, match[side], last - first) for side in ("start", "stop"))
-    begins = start is None or start == 0.0
-    return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
-
-
-def _parse_range_end(log: Log | TimedTable, text: str, word: str | None, length: float) -> float | None:
-    """Start or end (s) of a time range such as `2.5`, `-2` or `65%`; None where it is left open."""
-    if word is None:
-        return None
-    value = float(word.rstrip("%"))
-    if word.endswith("%"):
-        if abs(value) > 100.0:
-            raise LogError(log.name, "range_beyond_log", "the range '{text}' goes beyond 100 %", text=text)
-        value *= length / 100.0
-    if abs(value) > length * (1.0 + 1e-9):
-        raise LogError(
-            log.name, "range_beyond_log", "the range '{text}' goes beyond the log; it lasts {length:.6g} s", text=text,
-            length=length,
-        )  # fmt: skip
-    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +184,7 @@ class LogReader:
 
 def parse_validation(words: Sequence[str], reader: LogReader) -> list[Log] | float | None:
     """Other logs, or the share of every log to hold out: `35%` or `0.35`."""
-    shares = [word for word in words if not Path(word).exists() and re.fullmatch(_NUMBER, word)]
+    shares = [word for word in words if not Path(word).exists() and re.fullmatch(NUMBER, word)]
     if shares and len(words) > 1:
         raise DynidError(
             "share_mixed_with_logs", "--validate {shares}: a share to hold out stands alone; it cannot be joined with "

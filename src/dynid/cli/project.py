@@ -151,7 +151,11 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
     if not named and not options and count >= sum(p.required for p in arguments):
         return list(words)
     project = read_project(path)
-    left_out = _arguments_left_out(project, command.name, arguments, count)
+    if _is_log_in_place_of_robot(project, arguments, typed, count):
+        left_out = arguments[:1]
+        typed, _, _ = command.make_parser(ctx).parse_args(args=["robot", *words])
+    else:
+        left_out = _arguments_left_out(project, command.name, arguments, count)
     if not (named or left_out) and "robot" in typed and not _is_same_robot(project, typed["robot"]):
         options = [p for p in options if p.name not in _OF_ROBOT]
     idle = _unused_option_names(command.name, project.words | typed)
@@ -167,9 +171,10 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
 def _unused_option_names(command: str, said: Mapping[str, Any]) -> set[str]:
     """Options that a command would refuse beside what else is said: the file holds them for other runs."""
     if command == "identify" and said.get("compare"):
-        return {*"model estimator unknown partial sensor diagnose details physical urdf out report".split()}
+        return {*"model estimator unknown partial sensor diagnose details physical urdf force out report".split()}
     if command == "identify":
-        return {"every"} | (set() if "reaction" in str(said.get("model")) else {"sensor", "partial"})
+        idle = {"every"} | (set() if said.get("urdf") else {"force"})
+        return idle | (set() if "reaction" in str(said.get("model")) else {"sensor", "partial"})
     reading = {"column", "header", "rows", "units", "gear", "gain", "sign", "zero", "order", "topic"}
     if command == "view" and Path(str(said.get("trajectory", "no.json"))).suffix.lower() in (".json", ".yaml", ".yml"):
         return reading
@@ -205,6 +210,12 @@ def _arguments_left_out(project: Project, command: str, arguments: Sequence[Any]
         "type {names}", file=project.path, key=others[0].name, command=command, names=" ".join(names),
         example=KEYS.get(others[0].name, others[0].name),
     )  # fmt: skip
+
+
+def _is_log_in_place_of_robot(project: Project, arguments: Sequence[Any], typed: Mapping[str, Any], count: int) -> bool:
+    """Whether logs alone are typed where ROBOT comes first, and the file gives it."""
+    has_place = len(arguments) > 1 and (count < len(arguments) or arguments[-1].nargs == -1)
+    return "robot" in project.values and has_place and _looks_like_log(str(typed.get("robot", "")))
 
 
 def _is_same_robot(project: Project, typed: str) -> bool:
@@ -466,7 +477,8 @@ def _add_option(project: Project, key: str, value: Any) -> None:
 
 # dynid init: a project file from what is in a folder.
 
-_SUFFIXES = (".csv", ".txt", ".tsv", ".gz", ".parquet", ".pq", ".npz", ".mat", ".h5", ".hdf5", ".db3", ".mcap")
+_SUFFIXES = (".csv", ".txt", ".tsv", ".gz", ".parquet", ".pq", ".npz", ".npy", ".mat", ".h5", ".hdf5", ".db3", ".mcap",
+             ".dat", ".log")  # fmt: skip
 _SMALL = 64 * 1024 * 1024
 """Bytes of a log that is read to its end for its duration."""
 

@@ -25,6 +25,7 @@ from dynid.estimation.diagnostics.refit import KeptSamples
 from dynid.estimation.diagnostics.residuals import (
     Delay,
     JudgedRows,
+    ReplaySamples,
     Tremor,
     check_channels,
     estimate_delay,
@@ -214,10 +215,19 @@ class SolvedState:
             joint_verdicts=assess_joints(self.evidence),
             joint_errors=joint_errors(equation, self.unknowns, solution.noise, state.kept, self.judged),
             agreement=self.agreement,
+            replay=self._replay_samples(),
         )
         model, estimator = equation.options.model, self.options.estimator
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
         return Identification(found, self.validation, diagnostics, provenance, self.tried_samples)
+
+    def _replay_samples(self) -> ReplaySamples | None:
+        """Samples for replays of exported files: of validation logs, of the data used where there are none."""
+        if self.state.equation.options.model not in ("torque", "torque+reaction"):
+            return None
+        rows = [judged.rows for judged in self.judged]
+        is_validation = not any(own is other for own in rows for other in self.state.kept)
+        return ReplaySamples.of(self.state.equation, rows, is_validation=is_validation)
 
     @property
     def recorded_seconds(self) -> float:

@@ -20,7 +20,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_mistakes
-from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError
+from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError, ReplaySamples
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
 from dynid.estimation.inference.between_logs import Agreement
@@ -180,6 +180,7 @@ class Diagnostics:
     joint_verdicts: how far to trust each joint, by its error and its channels.
     joint_errors: in motion and at rest, beside trivial models.
     agreement: whether several logs are of the same robot.
+    replay: samples on which exported files are judged.
     """
 
     verdict: Annotated[Verdict, Form(row=True, optional=("unproven",))]
@@ -195,6 +196,7 @@ class Diagnostics:
     joint_verdicts: dict[str, Annotated[JointVerdict, ROW]] = field(default_factory=dict)
     joint_errors: tuple[Annotated[JointError, ROW], ...] = ()
     agreement: Annotated[Agreement, ROW] | None = None
+    replay: ReplaySamples | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,6 +294,7 @@ class Identification:
     joint_verdicts = FlatField(Diagnostics, lambda x: x.joint_verdicts)
     joint_errors = FlatField(Diagnostics, lambda x: x.joint_errors)
     agreement = FlatField(Diagnostics, lambda x: x.agreement)
+    replay = FlatField(Diagnostics, lambda x: x.replay)
     model = FlatField(Provenance, lambda x: x.model)
     estimator = FlatField(Provenance, lambda x: x.estimator)
     cutoff = FlatField(Provenance, lambda x: x.cutoff)

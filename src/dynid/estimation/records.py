@@ -123,7 +123,7 @@ class ParameterRow:
 def identification_to_file_layout(x: Identification, data: Data) -> Data:
     """Layout of a result file from the data of the fields."""
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
-    for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor", "log_growth"):
+    for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor", "log_growth", "replay"):
         if data[name] in (None, {}, [], ()):  # as in files of dynid before there were any
             del data[name]
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
@@ -177,6 +177,8 @@ def check_identification(x: Identification) -> Identification:
     _check_score("validation", x.validation, c)
     if x.torques is not None:
         _check_score("torques", x.torques, len(equation.joints))
+    if x.replay is not None:
+        check_shape("replay", x.replay.table, len(x.replay.table), 2 + 4 * equation.robot.n)
     known = parameters_by_name(equation.names, len(x.factors))
     shares = [name for item in x.unidentifiable for name, _ in item.shares or ()]
     foreign = [name for name in (*x.names, *(item.name for item in x.unidentifiable), *shares) if name not in known]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dynid.dynamics.friction import STILL
+import numpy as np
+
+from dynid.dynamics.friction import HARMONICS, REST, STILL, stop_width
 from dynid.exports.c_expressions import Cost
 from dynid.exports.c_functions import CustomisedDynamics, GraphFunction
 from dynid.exports.subject import ExportSubject
+from dynid.robot.transform import Array
 
 FUNCTIONS = ("inverse_dynamics", "gravity", "friction", "regressor_times")
 
@@ -25,6 +28,10 @@ _WORDS = {
     "friction": "Friction and offsets: add them to the torques of the rigid body.",
     "regressor_times": "Regressor times base parameters: as inverse_dynamics, for parameters X that the caller has.",
 }
+
+_SLIDING_WORDS = (
+    "Friction and offsets without a memory: stops while sliding, no lag, no load; friction_step has it all."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,9 @@ def write_c_code(subject: ExportSubject) -> CCode:
     operations = Operations({name: f.cost for name, f in functions.items()}, robot.inverse_dynamics_by_standard().cost)
     prefix = c_name_prefix(robot.robot.name)
     parts = [_header_comment(robot, subject, operations), _declarations(robot, prefix), _parameters_code(robot, prefix)]
-    parts += [_function_code(name, function, prefix) for name, function in functions.items()]
+    words = _WORDS | ({"friction": _SLIDING_WORDS} if robot.friction.has_memory else {})
+    parts += [_function_code(name, function, prefix, words[name]) for name, function in functions.items()]
+    parts += [_friction_step_code(robot, prefix)] if robot.friction.has_memory else []
     return CCode("\n".join(parts), operations)
 
 
@@ -98,6 +107,9 @@ def _declarations(robot: CustomisedDynamics, prefix: str) -> str:
     ]
     functions = [f"{_c_signature(name, prefix)};" for name in FUNCTIONS]
     sizes = [f"#define {prefix}_JOINTS {robot.robot.n}", f"#define {prefix}_PARAMETERS {count}", ""]
+    if robot.friction.has_memory:
+        sizes.insert(2, f"#define {prefix}_STOPS {max(1, len(robot.friction.shapes.stop_widths))}")
+        functions += [_STATE_TYPE.replace("PREFIX", prefix)]
     signs = smooth if any(node[0] == "sign" for node in _nodes_of_function(robot.friction_function())) else []
     return "\n".join([*sizes, f"extern const double {prefix}_base_parameters[{count}];", *functions, "", *signs])
 
@@ -123,7 +135,7 @@ def _c_signature(name: str, prefix: str) -> str:
     return f"void {prefix}_{name}({', '.join([*inputs, f'double tau[{prefix}_JOINTS]'])})"
 
 
-def _function_code(name: str, function: GraphFunction, prefix: str) -> str:
+def _function_code(name: str, function: GraphFunction, prefix: str, comment: str) -> str:
     """Text of one C function, from its graph."""
     g, body = function.graph, []
     text: dict[int, str] = {}
@@ -153,8 +165,142 @@ def _function_code(name: str, function: GraphFunction, prefix: str) -> str:
         body.append(f"    const double t{node} = {formula};")
     unused = [f"    (void){x};" for x in _ARGUMENTS[name] if x not in used]
     results = [f"    tau[{j}] = {text[output]};" for j, output in enumerate(function.outputs)]
-    lines = [f"/* {_WORDS[name]} */", _c_signature(name, prefix), "{", *body, *unused, *results, "}", ""]
+    lines = [f"/* {comment} */", _c_signature(name, prefix), "{", *body, *unused, *results, "}", ""]
     return "\n".join(lines)
+
+
+_STATE_TYPE = """
+/* Memory of friction, which the caller keeps: one for every robot, reset before the first step of a motion. */
+typedef struct {
+    double q[PREFIX_JOINTS];                /* positions of the motors at the step before */
+    double stop[PREFIX_STOPS][PREFIX_JOINTS]; /* stop operators, from -1 to 1 */
+    double sign[PREFIX_JOINTS];             /* directions at the step before */
+    int started;                            /* whether there was a step before */
+} PREFIX_friction_state;
+
+void PREFIX_friction_reset(PREFIX_friction_state *state);
+void PREFIX_friction_step(PREFIX_friction_state *state, const double q[PREFIX_JOINTS], const double qd[PREFIX_JOINTS],
+    const double qdd[PREFIX_JOINTS], double dt, double tau[PREFIX_JOINTS]);
+"""
+
+_STEP = """/* Forgets the motion so far; stops begin in the middle, and are right after a way of twice their width. */
+void PREFIX_friction_reset(PREFIX_friction_state *state)
+{
+    int i, m;
+    for (m = 0; m < PREFIX_JOINTS; m++) {
+        state->q[m] = state->sign[m] = 0.0;
+        for (i = 0; i < PREFIX_STOPS; i++) state->stop[i][m] = 0.0;
+    }
+    state->started = 0;
+}
+
+/* Friction with its memory, in place of PREFIX_friction: one step for every sample, dt seconds after the one before. */
+void PREFIX_friction_step(PREFIX_friction_state *state, const double q[PREFIX_JOINTS], const double qd[PREFIX_JOINTS],
+    const double qdd[PREFIX_JOINTS], double dt, double tau[PREFIX_JOINTS])
+{
+    enum { N = PREFIX_JOINTS, STOPS = PREFIX_STOPS };
+TABLES
+    double position[N], speed[N], rest[N], load[N], f[N], all = 1.0;
+    int i, j, m;
+LOAD
+    for (m = 0; m < N; m++) {
+        double rate = 0.0;
+        position[m] = speed[m] = 0.0;
+        for (j = 0; j < N; j++) {
+            position[m] += to_motor[m][j] * q[j];
+            speed[m] += to_motor[m][j] * qd[j];
+            rate += to_motor[m][j] * qdd[j];
+        }
+        for (i = 0; i < STOPS && state->started; i++) {
+            const double z = state->stop[i][m] + (position[m] - state->q[m]) * stiffness[i][m];
+            state->stop[i][m] = z < -1.0 ? -1.0 : (z > 1.0 ? 1.0 : z);
+        }
+        rest[m] = REST_SHARE;
+        if (rest[m] < all) all = rest[m];
+    }
+    for (m = 0; m < N; m++) {
+        const double x = position[m], v = speed[m], r = x / scale[0][m], w = v / scale[0][m], held = HELD;
+        const double sign = fabs(w) < STILL ? 0.0 : (w > 0.0 ? 1.0 : -1.0);
+        const double direction = sign + rest[m] * (held - sign);
+        const double lag = state->started && dt > 0.0 ? (direction - state->sign[m]) / dt : 0.0;
+        (void)x; (void)v; (void)r; (void)lag; (void)load[m];
+        f[m] = 0.0;
+TERMS
+        state->sign[m] = direction;
+        state->q[m] = position[m];
+    }
+    state->started = 1;
+    for (j = 0; j < N; j++) {
+        tau[j] = 0.0;
+        for (m = 0; m < N; m++) tau[j] += to_motor[m][j] * f[m];
+    }
+}
+"""
+
+_LOAD = """    double joint[N];
+    PREFIX_regressor_times(q, qd, qdd, X[0], joint);
+    for (m = 0; m < N; m++) {
+        load[m] = 0.0;
+        for (j = 0; j < N; j++) load[m] += from_joint[m][j] * joint[j];
+    }"""
+
+_COLUMNS = {
+    "viscous": "v",
+    "coulomb": "direction",
+    "offset": "1.0",
+    "tanh": "tanh(w / 0.1) + rest[m] * (held - tanh(w / 0.1))",
+    "quadratic": "v * fabs(v)",
+    "asymmetry": "fabs(v)",
+    "stribeck": "exp(-(w / 0.5) * (w / 0.5)) * sign * (1.0 - rest[m]) + rest[m] * held",
+    "spring": "x",
+    "lag": "lag",
+}
+"""Columns of friction blocks in C: x, v of a motor, r, w the same in rad-like units of its range."""
+
+
+def _friction_step_code(robot: CustomisedDynamics, prefix: str) -> str:
+    """Functions of friction with its memory, as `predict` has it."""
+    friction = robot.friction
+    widths = friction.shapes.stop_widths if len(friction.shapes.stop_widths) else np.full((1, robot.robot.n), np.inf)
+    place = {tuple(own): k for k, own in enumerate(widths)}
+    held = place.get(tuple(friction.held * friction.scale))
+    terms: list[str] = []
+    for block in friction.blocks:
+        own = f"state->stop[{place[tuple(stop_width(block) * friction.scale)]}][m]" if stop_width(block) else ""
+        columns = [_COLUMNS.get(block, own)]
+        if block == "load" or (own and stop_width(block) < friction.held):
+            columns = [f"{own} + all * (held - {own})"]
+        if block == "load":
+            columns = [f"fabs(load[m]) * ({columns[0]})"]
+        if block in HARMONICS:
+            columns = [f"{name}({HARMONICS[block]}.0 * r)" for name in ("sin", "cos")]
+        terms += [f"        f[m] += c[{len(terms) + k}][m] * ({column});" for k, column in enumerate(columns)]
+    tables = {
+        "c": friction.values, "scale": friction.scale[None], "to_motor": friction.transmission,
+        "stiffness": 1.0 / widths,
+    }  # fmt: skip
+    load = "    for (m = 0; m < N; m++) load[m] = 0.0;"
+    if robot.load is not None:
+        load = _LOAD
+        tables["from_joint"] = np.asarray(np.linalg.inv(friction.transmission.T), dtype=np.float64)
+        tables["X"] = np.resize(robot.base.values(robot.load), (1, max(1, robot.base.count)))
+    v, a = (f"({x} / scale[0][m] / {limit!r})" for x, limit in zip(("speed[m]", "rate"), REST, strict=True))
+    parts = {
+        "TABLES": "\n".join(_c_table(name, rows) for name, rows in tables.items()),
+        "LOAD": load,
+        "TERMS": "\n".join(terms),
+        "REST_SHARE": "0.0 * rate" if held is None else f"exp(-{v} * {v} - {a} * {a})",
+        "HELD": "0.0" if held is None else f"state->stop[{held}][m]",
+        "STILL": repr(STILL),
+    }
+    text = re.sub("|".join(rf"\b{name}\b" for name in parts), lambda found: parts[found[0]], _STEP)
+    return text.replace("PREFIX", prefix)
+
+
+def _c_table(name: str, rows: Array) -> str:
+    """Constant table of C code."""
+    text = ", ".join("{" + ", ".join(repr(float(x)) for x in row) + "}" for row in rows)
+    return f"    static const double {name}[{rows.shape[0]}][{rows.shape[1]}] = {{{text}}};"
 
 
 _LONGEST = 48

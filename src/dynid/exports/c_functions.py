@@ -235,11 +235,13 @@ class CustomisedDynamics:
     """A robot in modified Denavit-Hartenberg frames, and its base parameters, which are all that torques need.
 
     The base parameters stand in the place of the standard parameters that keep their names; all others are zero
-    (Gautier 1991, conclusion of the part on QR): the same torques for fewer operations.
+    (Gautier 1991, conclusion of the part on QR): the same torques for fewer operations. load: standard parameters of
+    the torque whose size load-dependent friction takes.
     """
 
     robot: Robot
     friction: JointFriction
+    load: Array | None = None
 
     @staticmethod
     def of(subject: ExportSubject) -> CustomisedDynamics:
@@ -249,7 +251,9 @@ class CustomisedDynamics:
                 "closed_loops", "'{robot}' has loops that are closed numerically; C code is for trees and couplings",
                 robot=subject.robot.name,
             )  # fmt: skip
-        return CustomisedDynamics(subject.robot.to_mdh(), subject.friction)
+        rigid = subject.friction.rigid
+        load = None if rigid is None else subject.robot.with_parameters(rigid).to_mdh().parameters
+        return CustomisedDynamics(subject.robot.to_mdh(), subject.friction, load)
 
     @cached_property
     def base(self) -> BaseParameters:
@@ -305,19 +309,20 @@ class CustomisedDynamics:
         return GraphFunction(g, tuple(outputs))
 
     def friction_function(self) -> GraphFunction:
-        """Friction of all joints, through the motors where these drive several joints."""
+        """Friction of all joints while sliding, through the motors where these drive several joints."""
         g, n = Graph(), self.robot.n
-        T, scale = self.friction.transmission, self.friction.scale
+        own = self.friction.while_sliding
+        T, scale = own.transmission, own.scale
         at_motor = [[g.sum([g.mul(g.constant(float(T[m, j])), g.variable(f"{x}[{j}]")) for j in range(n)])
                      for x in ("q", "qd")] for m in range(n)]  # fmt: skip
         motors = []
         for m, (q, v) in enumerate(at_motor):
             terms, row = [], 0
-            for block in self.friction.blocks:
+            for block in own.blocks:
                 factor = 1.0 if block in PLAIN_UNITS else 1.0 / float(scale[m])
                 shape = _SHAPES[block](g, g.mul(g.constant(factor), q), g.mul(g.constant(factor), v))
                 for column in shape:
-                    terms.append(g.mul(g.constant(float(self.friction.values[row, m])), column))
+                    terms.append(g.mul(g.constant(float(own.values[row, m])), column))
                     row += 1
                 assert len(shape) == len(find_friction_block(block).symbols)
             motors.append(g.sum(terms))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,18 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c_code
-from dynid.exports.mjcf import write_mjcf
+from dynid.exports.mjcf import update_mjcf, write_mjcf
 from dynid.exports.robot_json import write_robot_json
-from dynid.exports.subject import ExportSubject, friction_left_out_warnings, make_export_subject, rotor_spin_warnings
+from dynid.exports.subject import (
+    ExportSubject,
+    friction_left_out_warnings,
+    hold_plain_friction,
+    make_export_subject,
+    rotor_spin_warnings,
+    soft_spring_notes,
+)
 from dynid.exports.urdf import template_friction_warnings, update_urdf, write_urdf
-from dynid.exports.verify import Verification, verify_named_file
+from dynid.exports.verify import Replay, Verification, replay_named_file, verify_named_file
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
 from dynid.robot.io.toml_writer import table_text
@@ -29,7 +37,8 @@ SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
 class Export:
     """What was written: the file, what it was made from, what it was worth when read again, the operations of C code.
 
-    warnings: torques of the model that the file does not have; notes: what else is good to know.
+    warnings: torques of the model that the file does not have; notes: what else is good to know. replay: errors of the
+    file itself on recordings, None where the result keeps none.
     """
 
     path: Path
@@ -38,6 +47,7 @@ class Export:
     warnings: tuple[Message, ...]
     verification: Verification
     operations: Operations | None = None
+    replay: Replay | None = None
 
 
 @one_blas_thread
@@ -47,13 +57,16 @@ def export(
     *,
     template: str | os.PathLike[str] | None = None,
     lock: Mapping[str, float] | None = None,
+    force: bool = False,
 ) -> Export:
     """Write an Identification, PhysicalParameters or Robot by the suffix: .urdf, .xml (MJCF), .toml, .c or .json.
 
-    template: a URDF whose inertial elements are replaced while all else stays, byte for byte; if missing, the URDF that
-    the robot was loaded from, if it is still there and fits, else a new one is made. lock: joints of the template that
-    were held during identification, by default those that the robot knows of (`robot.locks`). A bare Identification is
-    made physical first where bodies are needed.
+    template: a URDF or MJCF file whose inertias, armatures and friction are replaced while all else stays, byte for
+    byte; if missing, the one that the robot was loaded from, if it is still there and fits, else a new one is made.
+    lock: joints of a URDF template that were held during identification, by default those that the robot knows of
+    (`robot.locks`). Friction that a robot file cannot hold becomes viscous and Coulomb friction, refitted to the data.
+    A bare Identification is made physical first where bodies are needed. force: write a .urdf or .xml of a result whose
+    verdict is not to trust it, which is refused otherwise.
 
     The file is loaded again and its torques are compared (`verify`) before it takes its place: where that fails,
     nothing is written.
@@ -64,42 +77,73 @@ def export(
         raise ExportError(
             "unsupported_suffix", "{path}: the name must end in one of {suffixes}", path=path, suffixes=list(SUFFIXES),
         )  # fmt: skip
-    if template is not None and suffix != ".urdf":
-        raise ExportError("template_not_applicable", "{path}: a template is for .urdf files", path=path)
+    if template is not None and suffix not in (".urdf", ".xml"):
+        raise ExportError("template_not_applicable", "{path}: a template is for .urdf and .xml files", path=path)
     if lock and suffix != ".urdf":
         raise ExportError(
             "lock_without_template", "{path}: {lock} is for the joints of a URDF template; other files hold the robot "
             "as it is", path=path, lock=Option("lock"),
         )  # fmt: skip
-    if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
-        result = physical_parameters(result)
+    distrust: tuple[Message, ...] = ()
+    if suffix in (".urdf", ".xml"):
+        distrust = _check_trust(result, path, force)
+        if isinstance(result, Identification):
+            result = physical_parameters(result)
+            distrust = distrust or _check_trust(result, path, force)
     subject = make_export_subject(result)
-    warnings = subject.losses
-    if suffix != ".c" and not subject.friction.is_plain:
-        what = "friction ({blocks}) is left out; only .c files hold such"
-        warnings += (Message("friction_left_out", what, blocks=list(subject.friction.blocks)),)
+    identified = subject.friction
+    subject, left_out = (subject, ()) if suffix == ".c" else hold_plain_friction(subject, suffix)
+    refitted: tuple[Message, ...] = ()
+    if subject.friction is not identified:
+        what = "friction ({blocks}) is held as viscous and Coulomb friction, refitted to the data with these bodies"
+        refitted = (Message("friction_refitted", what, blocks=list(identified.blocks)),)
+    warnings = (*distrust, *subject.losses, *left_out)
     warnings += rotor_spin_warnings(subject.robot) if suffix in (".urdf", ".xml", ".c") else ()
     held = lock or (subject.robot.locks if suffix == ".urdf" else {})
     reason: tuple[Message, ...] = ()
     failure: DynidError | None = None
-    if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
+    has_template = template or Path(subject.robot.source).suffix.lower() == ".urdf" or subject.robot.description
+    if lock and suffix == ".urdf" and not has_template:
         raise ExportError(
             "lock_without_template", "{lock} is for the joints of a URDF template, and there is none", "leave it out",
             lock=Option("lock"),
         )  # fmt: skip
-    for make in _export_attempts(subject, suffix, template, held):
+    for make in _export_attempts(subject, path, template, held):
         try:
             made = make()
             with write_then_replace(path) as beside:
                 beside.write_bytes(made.data)
                 checked = _verify_before_rename(path, beside, subject, held)
+                replay = replay_named_file(beside, subject, held, path)
         except (ExportError, RobotFileError) as error:
-            reason = (Message("template_not_usable", "a new URDF was made: {reason}", reason=error),)
+            form = "URDF" if suffix == ".urdf" else "MJCF"
+            reason = (Message("template_not_usable", "a new {form} was made: {reason}", form=form, reason=error),)
             failure = error
             continue
-        return Export(path, subject, (*reason, *made.notes), (*warnings, *made.losses), checked, made.operations)
+        notes = (*reason, *refitted, *made.notes)
+        warnings = (*warnings, *made.losses, *(() if replay is None else replay.warnings))
+        return Export(path, subject, notes, warnings, checked, made.operations, replay)
     assert failure is not None
     raise failure
+
+
+def _check_trust(result: Any, path: Path, force: bool) -> tuple[Message, ...]:
+    """Refuse a result that is not to be trusted; a warning where it is written all the same.
+
+    Simulators and controllers load such files, which say nothing of a verdict.
+    """
+    verdicts = [getattr(x, "verdict", None) for x in (result, getattr(result, "identification", None))]
+    for verdict in verdicts:
+        if verdict is not None and verdict.level == "do not trust":
+            reason = next((reason.what for reason in verdict.reasons), "")
+            what = "the result is not to be trusted: {reason}"
+            if not force:
+                raise ExportError(
+                    "untrusted_result", "{path} is not written: " + what, "see its verdict, or use {option}",
+                    path=path, reason=reason, option=Option("force", True),
+                )  # fmt: skip
+            return (Message("untrusted_result", "{path}: " + what, path=path, reason=reason),)
+    return ()
 
 
 class _ExportContent(NamedTuple):
@@ -112,19 +156,26 @@ class _ExportContent(NamedTuple):
 
 
 def _export_attempts(
-    subject: ExportSubject, suffix: str, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
+    subject: ExportSubject, path: Path, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
 ) -> list[Callable[[], _ExportContent]]:
-    """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
+    """Ways to make the file, to be tried in turn: a URDF or MJCF file that cannot be updated is made anew."""
+    source, suffix = Path(subject.robot.source), path.suffix.lower()
+    has_source = source.suffix.lower() == suffix and source.is_file()
     match suffix:
         case ".urdf":
-            source = Path(subject.robot.source)
             if template is not None:
                 return [lambda: _updated_urdf_content(subject, Path(template), lock)]
-            has_source = source.suffix.lower() == ".urdf" and source.is_file()
-            first = [lambda: _updated_urdf_content(subject, source, lock, told=True)]
-            return [*(first if has_source else []), lambda: _new_urdf_content(subject)]
+            first: list[Callable[[], _ExportContent]] = []
+            if has_source:
+                first = [lambda: _updated_urdf_content(subject, source, lock, told=source)]
+            elif subject.robot.description:
+                first = [lambda: _updated_expansion_content(subject, lock)]
+            return [*first, lambda: _new_urdf_content(subject)]
         case ".xml":
-            return [lambda: _mjcf_content(subject)]
+            if template is not None:
+                return [lambda: _updated_mjcf_content(subject, Path(template), path)]
+            first = [lambda: _updated_mjcf_content(subject, source, path, told=True)]
+            return [*(first if has_source else []), lambda: _mjcf_content(subject)]
         case ".c":
             return [lambda: _c_content(subject)]
     notes = (_BASE_NOTE,) if subject.of_base else ()
@@ -152,27 +203,55 @@ def _c_content(subject: ExportSubject) -> _ExportContent:
 def _mjcf_content(subject: ExportSubject) -> _ExportContent:
     """Content of the MJCF file, with notes and warnings on what it leaves out."""
     text, notes = write_mjcf(subject)
-    return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject.robot))
+    return _ExportContent(text.encode(), (*notes, *soft_spring_notes(subject)), friction_left_out_warnings(subject))
 
 
 def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
     """Content of a new URDF, with notes and warnings on what it leaves out."""
     text, notes = write_urdf(subject)
-    return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject.robot))
+    return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject))
+
+
+def _updated_mjcf_content(subject: ExportSubject, template: Path, path: Path, *, told: bool = False) -> _ExportContent:
+    """Content of the template MJCF with new inertias, armatures and friction, with notes and warnings."""
+    _check_template(template, ".xml")
+    data, notes, subject = update_mjcf(subject, template, path.parent)
+    losses = friction_left_out_warnings(subject)
+    notes = (*notes, *soft_spring_notes(subject))
+    what = "all but inertias, armatures and friction is taken from {template}"
+    said = (Message("template_from_source", what, template=template),) if told else ()
+    return _ExportContent(data, (*said, *notes), losses)
+
+
+def _check_template(template: Path, suffix: str) -> None:
+    """Refuse a template that is not there, or of another format."""
+    if not template.is_file():
+        raise ExportError("file_not_found", "there is no template '{template}'", template=template)
+    if template.suffix.lower() != suffix:
+        raise ExportError(
+            "template_of_other_format", "template '{template}': a {suffix} file is made from a {suffix}",
+            template=template, suffix=suffix,
+        )  # fmt: skip
 
 
 def _updated_urdf_content(
-    subject: ExportSubject, template: Path, lock: Mapping[str, float], *, told: bool = False
+    subject: ExportSubject, template: Path, lock: Mapping[str, float], *, told: Path | None = None
 ) -> _ExportContent:
-    """Content of the template URDF with new inertial elements, with notes and warnings."""
-    if not template.is_file():
-        raise ExportError("file_not_found", "there is no template '{template}'", template=template)
-    if template.suffix.lower() != ".urdf":
-        raise ExportError("template_not_urdf", "template '{template}': only a .urdf can be updated", template=template)
+    """Content of the template URDF with new inertial elements and friction, with notes and warnings."""
+    _check_template(template, ".urdf")
     data, notes = update_urdf(subject, template, lock)
-    what = "all but the inertial elements is taken from {template}"
-    said = (Message("template_from_source", what, template=template),) if told else ()
-    return _ExportContent(data, (*said, *notes), template_friction_warnings(subject.robot, template, lock))
+    what = "all but the inertial elements and friction is taken from {template}"
+    said = (Message("template_from_source", what, template=told),) if told else ()
+    losses = (*friction_left_out_warnings(subject), *template_friction_warnings(subject.robot, template, lock))
+    return _ExportContent(data, (*said, *notes), losses)
+
+
+def _updated_expansion_content(subject: ExportSubject, lock: Mapping[str, float]) -> _ExportContent:
+    """Content of the URDF that a xacro file was expanded to, with new inertial elements."""
+    with tempfile.TemporaryDirectory() as folder:
+        template = Path(folder) / "expanded.urdf"
+        template.write_text(subject.robot.description, encoding="utf-8")
+        return _updated_urdf_content(subject, template, lock, told=Path(subject.robot.source))
 
 
 def _verify_before_rename(path: Path, beside: Path, subject: ExportSubject, lock: Mapping[str, float]) -> Verification:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dynid.dynamics.friction import HARMONICS, PLAIN, STOP, FrictionShapes, find_friction_block
+from dynid.concurrency import cached_property
+from dynid.dynamics.friction import HARMONICS, PLAIN, STOP, FrictionShapes, find_friction_block, stop_width
 from dynid.dynamics.regressor import regressor
 from dynid.errors import FIX_THE_BASE, ExportError
 from dynid.estimation.identification import Identification
-from dynid.messages import Message, Wording
+from dynid.messages import Message, Option, Wording
 from dynid.robot.inertia import change_of_frame, pseudo_inertia
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
@@ -26,25 +28,83 @@ _STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", 
 class JointFriction:
     """Friction at the motors: one row of `values` (columns, n) per symbol of the blocks, in their order.
 
-    scale (n,) as in FrictionShapes; transmission (n, n): motor positions = transmission @ joint positions.
+    scale (n,) and held as in FrictionShapes; transmission (n, n): motor positions = transmission @ joint positions.
+    rigid: standard parameters, as first estimated, of the torque whose size `load` takes; None without that block.
     """
 
     blocks: tuple[str, ...]
     values: Array
     scale: Array
     transmission: Array
+    held: float = 0.0
+    rigid: Array | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether a robot file can hold it: viscous, Coulomb and offset, of motors that drive one joint each."""
-        return set(self.blocks) <= set(PLAIN) and np.array_equal(self.transmission, np.eye(len(self.transmission)))
+        return set(self.blocks) <= set(PLAIN) and self.is_direct_drive
+
+    @property
+    def is_direct_drive(self) -> bool:
+        """Whether every motor drives one joint."""
+        return np.array_equal(self.transmission, np.eye(len(self.transmission)))
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether it needs more than positions and velocities of one instant."""
+        return not set(self.blocks) <= set(_STATELESS) or len(self.shapes.stop_widths) > 0
+
+    @property
+    def shapes(self) -> FrictionShapes:
+        """The blocks, ready to be evaluated."""
+        return FrictionShapes(self.blocks, self.scale, self.held)
+
+    @cached_property
+    def while_sliding(self) -> JointFriction:
+        """The part of it that q and v of one instant show: stops at their limits, without `lag` and `load`."""
+        blocks, rows, sliding = [], [], np.zeros(len(self.scale))
+        own = iter(self.values)
+        for block in self.blocks:
+            values = [next(own) for _ in find_friction_block(block).symbols]
+            if block in _STATELESS:
+                blocks.append(block)
+                rows += values
+            elif STOP.fullmatch(block):
+                sliding = sliding + values[0]
+        if np.any(sliding):
+            blocks.append("coulomb")
+            rows.append(sliding)
+        together = np.array(rows).reshape(-1, len(self.scale))
+        return JointFriction(tuple(blocks), together, self.scale, self.transmission)
+
+    def torques_with_memory(self, motion: Motion, rigid: Array, stops: Array) -> Array:
+        """Friction (N, n) as a controller has it, sample by sample; stops (w, n): the state at the first sample.
+
+        As `predict`, but for `lag`, which is the difference to the sample before, not to both neighbours. rigid (N, n):
+        torques of the joints whose size `load` takes.
+        """
+        T = self.transmission
+        q, v = np.ascontiguousarray(motion.q @ T.T), motion.v @ T.T
+        load = np.asarray(np.linalg.solve(T.T, rigid.T).T, dtype=np.float64)
+        columns = self.shapes.column_values(motion.t, q, v, self.shapes.stops_along(q, stops), load)
+        if "lag" in self.blocks:
+            signs = replace(self.shapes, blocks=("coulomb",))
+            held = [k for k, w in enumerate(self.shapes.stop_widths) if np.array_equal(w, self.held * self.scale)]
+            along = signs.column_values(motion.t, q, v, self.shapes.stops_along(q, stops)[:, held], None)[:, 0]
+            row = sum(len(find_friction_block(block).symbols) for block in self.blocks[: self.blocks.index("lag")])
+            columns[0, row], columns[1:, row] = 0.0, np.diff(along, axis=0) / np.diff(motion.t)[:, None]
+        return np.asarray((columns * self.values).sum(axis=1) @ T)
 
     def torques(self, motion: Motion) -> Array:
-        """Friction (N, n) along a motion; every block looks at one sample only."""
+        """Friction (N, n) along a motion, while sliding: every block looks at one sample only."""
+        own = self.while_sliding
         q, v = motion.q @ self.transmission.T, motion.v @ self.transmission.T
-        shapes = FrictionShapes(self.blocks, self.scale)
-        columns = shapes.column_values(motion.t, q, v, np.zeros((len(q), 0, q.shape[1])), None)
-        return np.asarray((columns * self.values).sum(axis=1) @ self.transmission)
+        columns = own.shapes.column_values(motion.t, q, v, np.zeros((len(q), 0, q.shape[1])), None)
+        return np.asarray((columns * own.values).sum(axis=1) @ self.transmission)
+
+
+SOFT = 1e-4
+"""Stiffness (1/rad) of a spring that stands for a constant torque, over that torque: it is 10,000 rad away."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +112,34 @@ class ExportSubject:
     """A robot with all standard parameters.
 
     of_base: they are base parameters in the place of the standard ones that kept their names, all others zero: the
-    torques are right, the links are no bodies. losses say which torques could not be taken along.
+    torques are right, the links are no bodies. losses say which torques could not be taken along. model: the
+    identification behind it, with the values of these bodies. springs (n,): N m/rad or N/m about the position at which
+    they hold the joint's offset, for files that hold springs.
     """
 
     robot: Robot
     friction: JointFriction
     of_base: bool
     losses: tuple[Message, ...] = ()
+    model: Identification | None = None
+    springs: Array | None = None
+
+    @property
+    def offsets(self) -> Array:
+        """Constant torques (n,) of the joints."""
+        return np.array([dict(self.robot.links[k].friction).get("offset", 0.0) for k in self.robot.active_links])
+
+    @property
+    def has_soft_spring(self) -> NDArray[np.bool_]:
+        """Which springs (n,) stand for a constant torque alone."""
+        springs = np.zeros(self.robot.n) if self.springs is None else self.springs
+        return np.asarray((springs > 0.0) & (springs == SOFT * np.abs(self.offsets)))
+
+    def without_soft_springs(self, joints: NDArray[np.bool_]) -> ExportSubject:
+        """Return the subject without the springs of these joints that stand for a constant torque alone."""
+        if self.springs is None:
+            return self
+        return replace(self, springs=np.where(joints & self.has_soft_spring, 0.0, self.springs))
 
     def rigid_torques(self, motion: Motion) -> Array:
         """Torques (N, n) without friction."""
@@ -93,8 +174,9 @@ def make_export_subject(result: Any) -> ExportSubject:
         )  # fmt: skip
     model = getattr(result, "model", None)
     if isinstance(model, Identification):  # bodies made from an identification, which knows all of the friction
-        friction, notes = _joint_friction_of_identification(model)
-        return ExportSubject(_set_nominal_friction(robot, friction), friction, False, notes)
+        friction = _joint_friction_of_identification(model)
+        losses = tuple(map(_left_out_column_text, model.equation.user_columns))
+        return ExportSubject(_set_nominal_friction(robot, friction), friction, False, losses, model)
     return ExportSubject(robot, _nominal_friction(robot), False, tuple(map(_left_out_column_text, robot.columns)))
 
 
@@ -149,8 +231,9 @@ def _make_subject_of_identification(result: Identification) -> ExportSubject:
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     X = np.zeros(len(place))
     X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_column_count]
-    friction, losses = _joint_friction_of_identification(result)
-    return ExportSubject(_set_nominal_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
+    friction = _joint_friction_of_identification(result)
+    losses = (*notes, *map(_left_out_column_text, equation.user_columns))
+    return ExportSubject(_set_nominal_friction(robot.with_parameters(X), friction), friction, True, losses, result)
 
 
 def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
@@ -162,43 +245,105 @@ def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
     return (Message("rotor_spin_left_out", what, joints=[rotor.joint for rotor in rotors]),)
 
 
-def _joint_friction_of_identification(result: Identification) -> tuple[JointFriction, tuple[Message, ...]]:
-    """Blocks that look at one sample, stops by their value while sliding, and sentences on what is left out."""
+def _joint_friction_of_identification(result: Identification) -> JointFriction:
+    """All blocks of a result, with their values."""
     equation, n = result.equation, result.robot.n
-    notes = list(map(_left_out_column_text, equation.user_columns))
-    blocks: list[str] = []
-    rows: list[Array] = []
-    sliding, stops = np.zeros(n), []
-    for block in equation.friction:
-        own = result.column_values[equation.columns_by_friction_block[block]].reshape(-1, n)
-        if block in _STATELESS:
-            blocks.append(block)
-            rows += list(own)
-        elif STOP.fullmatch(block):
-            sliding += own[0]
-            stops.append(block)
-        else:
-            formula = find_friction_block(block).doc
-            notes.append(Message(
-                "friction_block_left_out", "friction block '{block}' ({formula}) is left out: it needs more than q "
-                "and v", block=block, formula=formula,
-            ))  # fmt: skip
-    if stops:
-        notes.append(Message(
-            "friction_memory_left_out", "friction blocks {blocks} have a memory: only their value while sliding is "
-            "exported", blocks=list(stops),
-        ))  # fmt: skip
-        if "coulomb" not in blocks:
-            blocks.append("coulomb")
-            rows.append(np.zeros(n))
-        rows[_first_row_of_block(blocks, "coulomb")] = rows[_first_row_of_block(blocks, "coulomb")] + sliding
-    values = np.array(rows).reshape(-1, n)
-    return JointFriction(tuple(blocks), values, equation.shapes.scale, equation.transmission), tuple(notes)
+    rows = [
+        result.column_values[equation.columns_by_friction_block[block]].reshape(-1, n) for block in equation.friction
+    ]
+    rigid = None
+    if "load" in equation.friction and equation.rigid is not None:
+        place = {name: k for k, name in enumerate(result.robot.parameter_names)}
+        rigid = np.zeros(len(place))
+        rigid[[place[name] for name in equation.base.names]] = equation.rigid[: equation.base_column_count]
+    values, shapes = np.concatenate([np.zeros((0, n)), *rows]), equation.shapes
+    return JointFriction(equation.friction, values, shapes.scale, equation.transmission, shapes.held, rigid)
 
 
-def _first_row_of_block(blocks: list[str], name: str) -> int:
-    """Row of `JointFriction.values` at which a block begins."""
-    return sum(len(find_friction_block(block).symbols) for block in blocks[: blocks.index(name)])
+# Friction that files of robots can hold, in the place of what was identified.
+
+
+def hold_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubject, tuple[Message, ...]]:
+    """Return the subject with friction that a file of this suffix can hold, and what is to be said of it.
+
+    Other blocks become viscous and Coulomb friction, fitted to the same data with the bodies as they are; an MJCF file
+    can hold springs, too.
+    """
+    friction, model = subject.friction, subject.model
+    if subject.springs is not None:
+        return subject, ()
+    negative = suffix in (".urdf", ".xml") and any(
+        np.any(row < 0.0) for block, row in zip(friction.blocks, friction.values, strict=False) if block != "offset"
+    )
+    if friction.is_plain and not negative:
+        return _hold_offsets(subject, np.zeros(subject.robot.n), suffix), ()
+    if model is None or not friction.is_direct_drive:
+        if friction.is_plain:
+            return subject, ()
+        what = "friction ({blocks}) of motors that drive several joints is left out; only .c files hold such"
+        return subject, (Message("friction_left_out", what, blocks=list(friction.blocks)),)
+    fitted = refit_plain_friction(model, springs=suffix == ".xml")
+    plain = JointFriction(PLAIN, fitted[:3], np.ones(subject.robot.n), friction.transmission)
+    robot = _set_nominal_friction(subject.robot, plain)
+    held = _hold_offsets(replace(subject, robot=robot, friction=plain), fitted[3], suffix)
+    lost = [block for block in friction.blocks if block in HARMONICS or (block == "spring" and suffix != ".xml")]
+    if not lost:
+        return held, ()
+    what = "torques that depend on the position ({blocks}) are left out, and the bodies were fitted beside them"
+    remedy = "identify with {option} for bodies that fit without"
+    option = Option("friction", PLAIN)
+    return held, (Message("position_torques_left_out", what, remedy, blocks=lost, option=option),)
+
+
+def _hold_offsets(subject: ExportSubject, springs: Array, suffix: str) -> ExportSubject:
+    """Return the subject with springs, in an MJCF file soft ones for constant torques that were identified, too.
+
+    Offsets of a table are those of its sensors for all that is known.
+    """
+    if suffix == ".xml" and subject.model is not None:
+        springs = np.where(springs > 0.0, springs, SOFT * np.abs(subject.offsets))
+    return replace(subject, springs=springs) if np.any(springs) else subject
+
+
+def refit_plain_friction(model: Identification, *, springs: bool) -> Array:
+    """Viscous, Coulomb, offset and spring (4, n) of every joint, fitted to the data of a result with its bodies.
+
+    The factors of the result hold no sign(v): the narrowest stop stands for it, which differs for the first 0.1 mrad
+    after a reversal. None but the offset is negative. Joints whose columns the data do not determine get zeros.
+    """
+    from scipy.optimize import lsq_linear
+
+    names, robot = model.names, model.robot
+    is_friction = np.array([name.kind == "friction" for name in names])
+    dry = sorted((block for block in model.friction if STOP.fullmatch(block)), key=stop_width)
+    choices = (("viscous",), ("coulomb", *dry, "tanh"), ("offset",), ("spring",) if springs else ())
+    places: list[tuple[int, int]] = []
+    groups: list[list[int]] = []
+    for j, joint in enumerate(robot.joint_names):
+        own = [k for k, name in enumerate(names) if name.kind == "friction" and name.joint == joint]
+        for row, blocks in enumerate(choices):
+            symbols = [find_friction_block(block).symbols[0] for block in blocks]
+            found = next((some for s in symbols if (some := [k for k in own if names[k].symbol == s])), [])
+            each = [[k] for k in found] if row == 2 else [found] * bool(found)  # offsets may differ from log to log
+            groups += each
+            places += [(row, j)] * len(each)
+    weights = [1.0 / noise if noise > 0.0 else 1.0 for noise in model.noise]
+    pairs = [(w, f.R) for of_log in model.factors for w, f in zip(weights, of_log, strict=True)]
+    W, y = (np.concatenate([w * part for w, part in some]) for some in (
+        [(w, R[:, :-1]) for w, R in pairs], [(w, R[:, -1]) for w, R in pairs]
+    ))  # fmt: skip
+    y = y - W[:, ~is_friction] @ np.asarray(model.values)[~is_friction]
+    A = np.array([W[:, group].sum(axis=1) for group in groups]).reshape(len(groups), -1).T
+    size = np.linalg.norm(A, axis=0)
+    seen = np.flatnonzero(size > 0.0)
+    low = np.where(np.array([row for row, _ in places])[seen] == 2, -np.inf, 0.0)
+    fitted = np.zeros((4, robot.n))
+    if len(seen):
+        found = lsq_linear(A[:, seen] / size[seen], y, bounds=(low, np.inf), method="bvls").x / size[seen]
+        for k, x in zip(seen, found, strict=True):
+            row, j = places[k]
+            fitted[row, j] += x / places.count((row, j))
+    return fitted
 
 
 def _set_nominal_friction(robot: Robot, friction: JointFriction) -> Robot:
@@ -272,12 +417,14 @@ def renamed_link_notes(robot: Robot, names: Sequence[str]) -> list[Message]:
     ]
 
 
-def friction_left_out_warnings(robot: Robot) -> tuple[Message, ...]:
+def friction_left_out_warnings(subject: ExportSubject) -> tuple[Message, ...]:
     """Warnings of friction that the joints cannot have; a negative rotor inertia is refused."""
+    robot = subject.robot
     constant, negative = [], []
-    for k in robot.active_links:
+    for j, k in enumerate(robot.active_links):
         link = robot.links[k]
-        constant += [f"'{link.joint}' ({x:.6g})" for block, x in link.friction if block == "offset" and x != 0.0]
+        if subject.springs is None or subject.springs[j] <= 0.0:  # a spring holds it
+            constant += [f"'{link.joint}' ({x:.6g})" for block, x in link.friction if block == "offset" and x != 0.0]
         negative += [f"'{link.joint}' ({block} {x:.6g})" for block, x in link.friction if block != "offset" and x < 0.0]
         if link.rotor < 0.0:
             raise ExportError(
@@ -289,3 +436,12 @@ def friction_left_out_warnings(robot: Robot) -> tuple[Message, ...]:
         ("negative_friction_left_out", "negative friction is left out: joints {joints}", negative),
     )
     return tuple(Message(code, what, joints=joints) for code, what, joints in losses if joints)
+
+
+def soft_spring_notes(subject: ExportSubject) -> tuple[Message, ...]:
+    """Note on constant torques that an MJCF file holds as springs."""
+    pairs = zip(subject.robot.joint_names, subject.offsets, subject.has_soft_spring, strict=True)
+    joints = [f"'{name}' ({x:.6g})" for name, x, is_soft in pairs if is_soft]
+    what = "constant torques of joints {joints} are held by soft springs, far away"
+    remedy = "remove `stiffness` and `springref` there if they are offsets of torque sensors"
+    return (Message("constant_torque_as_spring", what, remedy, joints=joints),) if joints else ()

@@ -1,6 +1,6 @@
-"""URDF: a new file from any robot, or the user's with new inertial elements.
+"""URDF: a new file from any robot, or the user's with new inertial elements and friction.
 
-In the latter every byte outside the inertial elements stays, but for limits that the format demands.
+In the latter every byte outside these elements stays, but for limits that the format demands.
 
 Links on fixed (or locked) joints move together with the link that carries them, and only their sum was identified. The
 carrier gets what remains when the others keep their nominal values, if a body can have that; else the carrier gets
@@ -18,7 +18,6 @@ from xml.parsers import expat
 
 import numpy as np
 
-from dynid.dynamics.friction import PLAIN
 from dynid.errors import ExportError, RobotFileError
 from dynid.exports.subject import (
     ROUNDING,
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
 
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+_DYNAMICS = (("viscous", "damping"), ("coulomb", "friction"))
+"""Friction that a URDF holds, and the attributes for it."""
 
 
 def write_urdf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
@@ -127,8 +128,7 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
     if bounded or kind == "prismatic" or min(effort, velocity) < UNLIMITED:
         lines.append(f'    <limit {place}effort="{effort!r}" velocity="{velocity!r}"/>')
     friction = dict(link.friction)
-    words = [f'{word}="{friction[key]!r}"' for key, word in (("viscous", "damping"), ("coulomb", "friction"))
-             if friction.get(key, 0.0) > 0.0]  # fmt: skip
+    words = [f'{word}="{friction[key]!r}"' for key, word in _DYNAMICS if friction.get(key, 0.0) > 0.0]
     if words:
         lines.append(f"    <dynamics {' '.join(words)}/>")
     place_of = {other.joint: joints[i] for i, other in enumerate(robot.links)}
@@ -167,12 +167,17 @@ class LinkBytes:
 
 @dataclass(slots=True)
 class JointBytes:
-    """Bytes of a joint of a URDF: the end of its start tag, and that of its <limit>'s with the attributes there."""
+    """Bytes of a joint of a URDF: the end of its start tag, and that of its <limit>'s with the attributes there.
 
+    dynamics: start and end of the start tag of every <dynamics>, and its attributes.
+    """
+
+    name: str
     kind: str
     inside: int
     limit: int | None = None
     attributes: tuple[str, ...] = ()
+    dynamics: tuple[tuple[int, int, dict[str, str]], ...] = ()
 
 
 def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes], list[JointBytes]]:
@@ -194,21 +199,25 @@ def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes]
         nonlocal start
         trail.append(tag)
         if trail == ["robot", "link"]:
-            end = _end_of_tag(data, parser.CurrentByteIndex)
+            end = end_of_tag(data, parser.CurrentByteIndex)
             open_link.append((attributes.get("name", ""), end, data[end - 2 : end - 1] == b"/", []))
         elif trail == ["robot", "link", "inertial"]:
             start = parser.CurrentByteIndex
         elif trail == ["robot", "joint"]:
-            joints.append(JointBytes(attributes.get("type", ""), _end_of_tag(data, parser.CurrentByteIndex)))
+            inside = end_of_tag(data, parser.CurrentByteIndex)
+            joints.append(JointBytes(attributes.get("name", ""), attributes.get("type", ""), inside))
         elif trail == ["robot", "joint", "limit"]:
-            joints[-1].limit, joints[-1].attributes = _end_of_tag(data, parser.CurrentByteIndex), tuple(attributes)
+            joints[-1].limit, joints[-1].attributes = end_of_tag(data, parser.CurrentByteIndex), tuple(attributes)
+        elif trail == ["robot", "joint", "dynamics"]:
+            at = parser.CurrentByteIndex
+            joints[-1].dynamics += ((at, end_of_tag(data, at), attributes),)
 
     def on_end_tag(tag: str) -> None:
         """Note where links and inertial elements end."""
         if trail == ["robot", "link", "inertial"]:
-            end = _end_of_tag(data, start)
+            end = end_of_tag(data, start)
             if data[end - 2 : end - 1] != b"/":  # not <inertial/>, whose end is reported after it
-                end = _end_of_tag(data, parser.CurrentByteIndex)
+                end = end_of_tag(data, parser.CurrentByteIndex)
             open_link[-1][3].append((start, end))
         elif trail == ["robot", "link"]:
             name, end, is_empty, inertials = open_link.pop()
@@ -231,7 +240,7 @@ def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes]
     return found, joints
 
 
-def _end_of_tag(data: bytes, start: int) -> int:
+def end_of_tag(data: bytes, start: int) -> int:
     """Place after the `>` that ends the tag; one inside quotes does not."""
     quote = b""
     for k in range(start, len(data)):
@@ -250,7 +259,7 @@ SPECK = from_body(Body(1e-6, np.zeros(3), 1e-9 * np.eye(3)))
 
 
 @dataclass(frozen=True, eq=False)
-class _CarriedLink:
+class CarriedLink:
     """A link that rides on another one: its place there, and its nominal parameters in its own frame."""
 
     name: str
@@ -258,14 +267,13 @@ class _CarriedLink:
     nominal: Array
 
 
-def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
-    """Return the template with the subject's inertial parameters, and notes on what was done."""
-    robot = subject.robot
-    snap = check_same_robot(robot, template, lock)
-    bodies = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
-    check_bodies(robot, bodies, "a URDF")
-    root = read_xml(template, "robot", "is this a URDF?")
-    riders = _find_carried_links(root, robot, lock, snap)
+def share_among_riders(
+    robot: Robot, bodies: Mapping[int, Array], riders: Mapping[str, list[CarriedLink]], *, strictly: bool = False
+) -> tuple[dict[str, Array], list[Message]]:
+    """Parameters of links and of those that ride on them, by name, each in its own frame; bodies: their sums.
+
+    strictly: no link may be without mass.
+    """
     new: dict[str, Array] = {}
     notes: list[Message] = []
     for k, link in enumerate(robot.links):
@@ -274,7 +282,7 @@ def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float
         if np.abs(rest).max() <= ROUNDING * np.abs(bodies[k]).max():
             rest = np.zeros(10)  # a link without mass of its own
         names = [f"'{r.name}'" for r in own]
-        if not own or is_possible_body(rest, part_of=bodies[k]):
+        if not own or is_possible_body(rest, strictly=strictly, part_of=bodies[k]):
             if own:
                 notes.append(Message(
                     "merged_links_kept_values", "link '{link}' got what was identified minus {merged}, which kept "
@@ -288,7 +296,19 @@ def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float
             "merged_links_mass_moved", "link '{link}' got all that was identified, and {merged} almost nothing: with "
             "their nominal values, the rest would be no body", link=link.name, merged=names,
         ))  # fmt: skip
-    data, limited = _replace_inertials(template, new)
+    return new, notes
+
+
+def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
+    """Return the template with the subject's inertial parameters, and notes on what was done."""
+    robot = subject.robot
+    snap = check_same_robot(robot, template, lock)
+    bodies = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
+    check_bodies(robot, bodies, "a URDF")
+    root = read_xml(template, "robot", "is this a URDF?")
+    new, notes = share_among_riders(robot, bodies, _find_carried_links(root, robot, lock, snap))
+    friction = {robot.links[k].joint: dict(robot.links[k].friction) for k in robot.active_links}
+    data, limited = _replace_elements(template, new, {name: own for name, own in friction.items() if own})
     if limited:
         notes.append(Message(
             "joint_limits_added", "limits that a URDF needs and the file leaves out were added to {joints} joints, "
@@ -298,17 +318,13 @@ def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float
 
 
 def template_friction_warnings(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
-    """Warning where the joints of the template, which are not touched, have another friction."""
+    """Warning where joints of the template have friction, and the model knows nothing of it: there it stays."""
     old = {link.joint: dict(link.friction) for link in load_robot(template, lock=lock).links}
-    unlike = [
-        f"'{link.joint}'"
-        for link in robot.links
-        if any(dict(link.friction).get(key, 0.0) != old[link.joint].get(key, 0.0) for key in PLAIN)
-    ]
-    if not unlike:
+    kept = [f"'{link.joint}'" for link in robot.links if not link.friction and any(old[link.joint].values())]
+    if not kept:
         return ()
-    what = "only inertial elements are updated: the file's friction of joints {joints} is another one"
-    return (Message("template_friction_differs", what, joints=unlike),)
+    what = "the file's friction of joints {joints} is kept, of which the model has none"
+    return (Message("template_friction_kept", what, joints=kept),)
 
 
 def check_same_robot(robot: Robot, template: Path, lock: Mapping[str, float]) -> bool:
@@ -358,11 +374,11 @@ def _pose_and_axis_difference(a: Link, b: Link) -> float:
 
 def _find_carried_links(
     root: Element, robot: Robot, lock: Mapping[str, float], snap: bool
-) -> dict[str, list[_CarriedLink]]:
+) -> dict[str, list[CarriedLink]]:
     """Of every moving link: those that fixed and locked joints put on it."""
     links = {element.get("name", ""): element for element in root.findall("link")}
     moving = {link.joint for link in robot.links}
-    carried: dict[str, list[_CarriedLink]] = {link.name: [] for link in robot.links}
+    carried: dict[str, list[CarriedLink]] = {link.name: [] for link in robot.links}
     joints: dict[str, list[Element]] = {}
     for joint in root.findall("joint"):
         parent = joint.find("parent")
@@ -375,13 +391,15 @@ def _find_carried_links(
                 child = joint.find("child")
                 rider = "" if child is None else child.get("link", "")
                 place = T @ pose_from_origin(joint, snap=snap) @ locked_joint_motion(joint, lock)
-                riders.append(_CarriedLink(rider, place, link_inertia(links[rider], snap=snap)))
+                riders.append(CarriedLink(rider, place, link_inertia(links[rider], snap=snap)))
                 waiting.append((rider, place))
     return carried
 
 
-def _replace_inertials(template: Path, new: Mapping[str, Array]) -> tuple[bytes, int]:
-    """Content of the new file, and how many limits were added."""
+def _replace_elements(
+    template: Path, new: Mapping[str, Array], friction: Mapping[str, Mapping[str, float]]
+) -> tuple[bytes, int]:
+    """Content of the file with new inertial elements and friction by joint, and how many limits were added."""
     try:
         data = template.read_bytes()
     except OSError as error:
@@ -394,6 +412,9 @@ def _replace_inertials(template: Path, new: Mapping[str, Array]) -> tuple[bytes,
     edits += [edit for joint in joints for edit in _limit_edits(data, joint)]
     limited = len(edits)
     end = b"\r\n" if b"\r\n" in data else b"\n"
+    edits += [
+        edit for joint in joints if joint.name in friction for edit in _friction_edits(data, joint, friction, end)
+    ]
     for name, x in new.items():
         edits += _inertial_edits(template, data, places[name], x, end)
     for start, stop, text in sorted(edits, reverse=True):
@@ -412,6 +433,24 @@ def _limit_edits(data: bytes, joint: JointBytes) -> list[tuple[int, int, bytes]]
         return [(joint.inside, joint.inside, b"<limit " + words + b"/>")]
     at = joint.limit - (2 if data[joint.limit - 2 : joint.limit - 1] == b"/" else 1)
     return [(at, at, b" " + words)] if missing else []
+
+
+def _friction_edits(
+    data: bytes, joint: JointBytes, friction: Mapping[str, Mapping[str, float]], end: bytes
+) -> list[tuple[int, int, bytes]]:
+    """Replacements for a joint's <dynamics>, whose other attributes stay; nothing where friction is the same."""
+    own = {word: max(friction[joint.name].get(key, 0.0), 0.0) for key, word in _DYNAMICS}
+    words = " ".join(f'{word}="{x!r}"' for word, x in own.items()).encode()
+    if not joint.dynamics:
+        return [(joint.inside, joint.inside, end + b"    <dynamics " + words + b"/>")] if any(own.values()) else []
+    edits = []
+    for start, stop, attributes in joint.dynamics:
+        if {word: float(attributes.get(word, 0.0)) for word in own} == own:
+            continue  # as it is
+        others = "".join(f' {key}="{xml_attribute(x)}"' for key, x in attributes.items() if key not in own).encode()
+        close = b"/>" if data[stop - 2 : stop - 1] == b"/" else b">"
+        edits.append((start, stop, b"<dynamics " + words + others + close))
+    return edits
 
 
 def _inertial_edits(

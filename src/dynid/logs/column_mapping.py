@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dynid.errors import LogError
 from dynid.logs.column_names import LABELS, ColumnNameReader, Meaning, reaction_channels, split_tokens, split_unit
@@ -21,6 +22,7 @@ _NUMBERS = re.compile(r"(?P<first>\d{1,6})(?::(?P<last>\d{1,6}))?")
 _BRACKETS = re.compile(r"[\[(]([^\])]*)[\])]$")
 MOST_COLUMNS = 100_000
 _SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d+)\s*,\s*:)\s*\]$")
+_SLICES = re.compile(r"^(?P<name>.+)\[\s*:\s*,\s*(?P<first>\d{1,6})?\s*:\s*(?P<last>\d{1,6})?\s*\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,56 @@ def mapped_numbers(columns: object) -> dict[int, str]:
     return found
 
 
-def _check_numbers(log: str, columns: Mapping[str, object], fields: Mapping[str, Field]) -> None:
+def distinguishing_prefixes(stems: Sequence[str]) -> list[str]:
+    """What names of columns begin with where several files of a recording have them: state.q1 and drives.q1."""
+    return [x if stems.count(x) == 1 else f"{x}{1 + stems[:k].count(x)}" for k, x in enumerate(stems)]
+
+
+def numbers_of_file(columns: object, prefix: str) -> dict[str, list[str]]:
+    """What a mapping counts in one file of a recording: `2:8` of `state.2:8`, and a time `1`, which counts in each."""
+    found: dict[str, list[str]] = {}
+    for key, value in columns.items() if isinstance(columns, Mapping) else ():
+        words = [str(word) for word in (value if isinstance(value, (list, tuple)) else [value])]
+        own = [text for word in words if (text := _number_in_file(word, prefix, key))]
+        found |= {str(key): own} if own else {}
+    return found
+
+
+def _number_in_file(word: object, prefix: str, key: str) -> str:
+    """What stands after the name of a file in `state.2:8`, if it is a number or a range; else ''."""
+    text = str(word)
+    own = text.removeprefix(f"{prefix}.")
+    return own if (own != text or key == "t") and _NUMBERS.fullmatch(own) else ""
+
+
+def name_numbers_in_files(
+    log: str, columns: Mapping[str, object], files: Sequence[tuple[str, str, Sequence[Field]]]
+) -> dict[str, object]:
+    """Return a mapping for several files (prefix, name, fields of each) with names in place of numbers."""
+    tables = [(prefix, name, {one.name: one for one in fields}) for prefix, name, fields in files]
+    for prefix, name, fields in tables:
+        _check_numbers(name, numbers_of_file(columns, prefix), fields)
+    found: dict[str, object] = {}
+    for key, value in columns.items():
+        named: list[object] = []
+        for word in value if isinstance(value, (list, tuple)) else [value]:
+            counts = [(x, name, fields, own) for x, name, fields in tables if (own := _number_in_file(word, x, key))]
+            if any(word in fields for _, _, fields in tables) or (not counts and not column_numbers(word)):
+                named.append(word)
+            elif not counts:
+                raise LogError(
+                    log, "numbers_not_applicable", "{option}: {number} could count the columns of any of the files "
+                    "{files}", "say which with {columns}", option=OPTION, number=str(word),
+                    files=[name for _, name, _ in tables], columns=Option("columns", {key: f"{tables[0][0]}.{word}"}),
+                )  # fmt: skip
+            for prefix, name, fields, own in counts:
+                names = _expand_numbers(name, own, fields)
+                named += [f"{prefix}.{x}" for x in (names if isinstance(names, list) else [names])]
+        found[key] = named if isinstance(value, (list, tuple)) or len(named) != 1 else named[0]
+    return found
+
+
+def _check_numbers(log: str, columns: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
     """Raise for a number that is given to two channels."""
     for key, value in columns.items():
         if isinstance(value, str) and value in fields:
@@ -116,6 +167,9 @@ def _expand_numbers(log: str, value: object, fields: Mapping[str, Field]) -> obj
     if isinstance(value, (list, tuple, range)):
         parts = [_expand_numbers(log, part, fields) for part in value]
         return [name for part in parts for name in (part if isinstance(part, list) else [part])]
+    if isinstance(value, str) and value not in fields and (part := _SLICES.match(value)) and part["name"] in fields:
+        shape = fields[part["name"]].shape
+        return [f"{part['name']}[:, {k}]" for k in range(int(part["first"] or 0), int(part["last"] or min(shape)))]
     if isinstance(value, str) and (value in fields or not _NUMBERS.fullmatch(value.strip())):
         return value
     if not isinstance(value, int | str) or isinstance(value, bool):

@@ -134,16 +134,19 @@ def _check_units_fit_joints(log: str, channel: str, units: tuple[str, ...], robo
 
 TIMES = frozenset({"t", "time", "times", "timestamp", "timestamps", "stamp"})
 _CHANNELS = {
-    "q": ("q", "position", "positions", "pos", "qpos"),
+    "q": ("q", "position", "positions", "pos", "qpos", "angle", "angles"),
     "v": ("v", "qd", "dq", "velocity", "velocities", "vel", "qdot", "qvel"),
     "a": ("a", "qdd", "ddq", "acceleration", "accelerations", "acc", "qddot", "qacc"),
     "tau": ("tau", "torque", "torques", "effort", "efforts", "current", "currents", "trq"),
 }
 WORDS = {word: channel for channel, words in _CHANNELS.items() for word in words}
+_CLOCKS = frozenset({"sim", "simulation", "elapsed", "system", "relative", "rel"})
+"""What may stand before the word for time."""
+
 LABELS = frozenset({"joint", "joints", "axis", "j", "jnt"})
 _NOISE = LABELS | set(
-    "state states robot arm measured meas actual act applied data field log rec record recording msg signal "
-    "signals value values".split()
+    "state states robot arm actuator actuators measured meas actual act applied data field log rec record recording "
+    "msg signal signals value values".split()
 )
 _OTHER = frozenset(
     "target ref reference desired des cmd command commanded command error err setpoint goal plan planned ext external "
@@ -211,8 +214,9 @@ class ColumnNameReader:
         if plate is not None:
             return plate
         words = tuple(word for word in tokens if word not in self._noise and word != "header")
-        if len(words) == 1 and words[0] in TIMES:
-            return Meaning(field, "t", words=tuple(word for word in tokens if word not in words), unit=unit)
+        times = tuple(word for word in words if word in TIMES)
+        if times and times in (words[-1:], ("time", "stamp")) and {*words} <= {*times, *_CLOCKS}:
+            return Meaning(field, "t", words=tuple(word for word in tokens if word not in times), unit=unit)
         for part, place in self._parts.items():
             start = _position_of_tokens(tokens, part)
             if start >= 0:

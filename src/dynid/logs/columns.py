@@ -215,15 +215,8 @@ class _ColumnMatching:
                     self.log, "missing_positions", "there are no positions: '{column}' {reason}",
                     column=useless[0].name, reason=useless[0].problem,
                 )  # fmt: skip
-            columns = [m for m in self._meanings_of_channel("q") if self.fields[m.field].is_column]
-            strange = [m.field for m in columns if m.words or m.number is not None]
-            if strange:
-                raise LogError(
-                    self.log, "log_of_other_robot", "its positions are of other joints ({found:6}) than those of "
-                    "'{robot}' ({joints}): is this the log of another robot?", "if not, name them with {columns}",
-                    found=strange, robot=self.robot.name, joints=self.robot.joint_names,
-                    columns=Option("columns", {"q": ANYTHING}),
-                )  # fmt: skip
+            if strange := self._columns_of_other_joints():
+                raise self._other_robot_error(strange)
             raise LogError(
                 self.log, "missing_positions", "there are no positions for the joints {joints}; found {found:20}",
                 "name them with {columns}", joints=self.robot.joint_names, found=list(self.fields),
@@ -251,8 +244,9 @@ class _ColumnMatching:
     def _joints_to_hold(self, channels: Mapping[str, tuple[ColumnPlace | None, ...]]) -> dict[str, ColumnPlace | None]:
         """Joints without positions or torques in the file, with the column of their positions, if any.
 
-        Raised is what is missing where less than half of the joints are there, where a joint has torques but no
-        positions, where the position that a joint lacks matters for those beyond, and where loops would not close.
+        Raised is what is missing where fewer than half of the joints are there beside more that the robot has not, or
+        all of them, most without torques, where a joint has torques but no positions, where the position that a
+        joint lacks matters for those beyond, and where loops would not close.
         """
         if not self.lacking:
             return {}
@@ -262,12 +256,35 @@ class _ColumnMatching:
         blind = "tau" in channels and any(tau[j] and not q[j] for j in range(self.robot.n))
         moved = self.motor_side and any(q[j] and not tau[j] for j in range(self.robot.n))
         unknown = {name for j, name in enumerate(self.robot.joint_names) if not q[j]}
-        few = blind or moved or 2 * len(kept) < self.robot.n or bool(self.robot.closures)
+        strange = [name for name in self._columns_of_other_joints() if name not in {x.field for x in q if x}]
+        minority = 2 * len(kept) < self.robot.n
+        if minority and len(strange) > self.robot.n - len(unknown):
+            raise self._other_robot_error(strange)
+        few = blind or moved or (minority and not unknown) or bool(self.robot.closures)
         few = few or not may_stand_anywhere(self.robot, unknown)
         for channel, error in self.lacking.items():
             if few or any(channels[channel][j] is None for j in kept):
                 raise error
         return {name: q[j] for j, name in enumerate(self.robot.joint_names) if j not in kept}
+
+    def _columns_of_other_joints(self) -> list[str]:
+        """Columns of positions that name joints which the robot has not."""
+        columns = [m for m in self._meanings_of_channel("q") if self.fields[m.field].is_column and m.joint is None]
+        return [m.field for m in columns if m.words or m.number is not None]
+
+    def _other_robot_error(self, found: Sequence[str]) -> LogError:
+        """Error on positions that are of other joints than those of the robot."""
+        return LogError(
+            self.log, "log_of_other_robot", "its positions are of other joints ({found:6}) than those of "
+            "'{robot}' ({joints}): is this the log of another robot?", "if not, name them with {columns}",
+            found=found, robot=self.robot.name, joints=self.robot.joint_names,
+            columns=Option("columns", {"q": ANYTHING}),
+        )  # fmt: skip
+
+    def _joint_names_in(self, entry: Field) -> tuple[str, ...]:
+        """The texts of a field that lists joints, '' where it lists other things."""
+        known = set(entry.words) & set(self.robot.joint_names)
+        return entry.words if known and (2 * len(known) >= self.robot.n or known == set(entry.words)) else ()
 
     def _take_names_from_texts(self) -> None:
         """Give numbered columns the joints that columns of text name under the same numbers, as ROS exports them.
@@ -276,8 +293,9 @@ class _ColumnMatching:
         """
         found = [(_NAME.fullmatch(entry.name), entry.words) for entry in self.fields.values() if entry.words]
         names = {(match[1], int(match[2])): words[0] for match, words in found if match}
-        known = {word for match, words in found if match for word in words} & set(self.robot.joint_names)
-        if not names or 2 * len(known) < self.robot.n:
+        listed = {word for match, words in found if match for word in words}
+        known = listed & set(self.robot.joint_names)
+        if not known or (2 * len(known) < self.robot.n and known != listed):
             return
         for match, words in found:
             if match and len(words) > 1:
@@ -489,7 +507,7 @@ class _ColumnMatching:
                 self.log, "column_count_mismatch", "'{column}' has {width} columns, {channel} needs {needed}",
                 "pick them with {columns}", column=name, width=shape[1], channel=channel, needed=count,
                 columns=Wording(
-                    f"columns={{'{channel}': ['{name}[:, 0]', ...]}}", f"--column '{channel}={name}[:, 0],...'"
+                    f"columns={{'{channel}': '{name}[:, 0:{count}]'}}", f"--column '{channel}={name}[:, 0:{count}]'"
                 ),
             )  # fmt: skip
             return self._first_joints(channel, error, [ColumnPlace(name, column) for column in range(shape[1])])
@@ -498,10 +516,9 @@ class _ColumnMatching:
     def _named_columns(self, width: int) -> list[int | None] | None:
         """Columns of the robot's joints in matrices so wide, where the file lists the names of these columns."""
         for entry in self.fields.values():
-            there = [joint in entry.words for joint in self.robot.joint_names]
-            if len(entry.words) == width and 2 * sum(there) >= self.robot.n:
-                names = zip(self.robot.joint_names, there, strict=True)
-                columns = [entry.words.index(joint) if known else None for joint, known in names]
+            listed = self._joint_names_in(entry)
+            if len(listed) == width:
+                columns = [listed.index(joint) if joint in listed else None for joint in self.robot.joint_names]
                 if columns != list(range(width)):
                     self.notes.append(Message(
                         "columns_taken_by_names", "the columns of arrays are taken by the names in '{column}'",

@@ -13,26 +13,34 @@ off by at most 0.0161 h^3 max|x(3)| + 3/128 h^4 max|x(4)|, a mean by 3/640 T^4 m
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import folder_of_field, mapped_numbers
+from dynid.logs.column_mapping import distinguishing_prefixes, folder_of_field, name_numbers_in_files
 from dynid.logs.column_names import ColumnNameReader, si_factor
 from dynid.logs.columns import ColumnPlan, match_time
+from dynid.logs.ordering import SLOWEST
 from dynid.logs.read import find_time_unit, sample_stamps, times_in_seconds
 from dynid.logs.readers.table import Batch, Field, Part, Table, Wanted
 from dynid.logs.stray_times import LATE, StrayTimes, are_usable_times, times_of_recording
 from dynid.messages import Message, Option, Wording
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from dynid.logs.log import Log
+
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
+TIME_RANGE = re.compile(rf"(?P<start>{NUMBER})?:(?P<stop>{NUMBER})?")
 
 PERIODS = 4.0
 """Periods of a table by which two of its samples may be apart and still tell what was between them."""
@@ -64,11 +72,9 @@ class FilePart:
     shift : float
         Added to its times, in s.
     ranges : tuple of str
-        Times of it that count, as the command line writes them.
+        Times of it that count, as the command line writes them: "2.5:20" in s after its start, or "0%:65%".
     rows : (first, last)
-        Rows of it that count, counted from 1 and both included.
-    cut : callable
-        Applies one of `ranges` to the opened table.
+        Rows of it that count, counted from 1 and both included; None leaves an end open.
 
     """
 
@@ -76,7 +82,15 @@ class FilePart:
     shift: float = 0.0
     ranges: tuple[str, ...] = ()
     rows: tuple[int | None, int | None] | None = None
-    cut: Callable[[TimedTable, str], TimedTable] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ranges, str):
+            object.__setattr__(self, "ranges", (self.ranges,))
+        if not isinstance(self.shift, int | float) or not np.isfinite(self.shift):
+            raise LogError(
+                str(self.source)[:60], "invalid_shift", "shift must be a finite number of seconds, got {value!r}",
+                value=str(self.shift)[:60],
+            )  # fmt: skip
 
     @property
     def suffix(self) -> str:
@@ -142,8 +156,7 @@ class TimedTable:
         found = TimedTable(table, replace(plan, notes=(*plan.notes, *notes)), factor, first, origin, given=part)
         found = replace(found, step=_usual_period(found))
         for text in part.ranges:
-            assert part.cut is not None
-            found = part.cut(found, text)
+            found = cut_log(found, text)
         return found
 
     @property
@@ -227,12 +240,46 @@ class TimedTable:
                 raise LogError(
                     self.name, "clock_set_back", "the clock was set back from {before:.6g} s to {after:.6g} s, so that "
                     "its rows cannot be joined with those of another file", "take the rows before or after "
-                    "it: {rows}", rows=Wording("FilePart(file, rows=(FIRST, LAST))", "FILE@#FIRST:LAST"),
+                    "it: {rows}", rows=Wording("dynid.FilePart(file, rows=(FIRST, LAST))", "FILE@#FIRST:LAST"),
                     before=float(before), after=float(ready[back[0]]),
                 )  # fmt: skip
             if len(ready):
                 last = ready[-1]
                 yield ready, values
+
+
+CutLike = TypeVar("CutLike", "Log", "TimedTable")
+
+
+def cut_log(log: CutLike, text: str) -> CutLike:
+    """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
+    match = TIME_RANGE.fullmatch(text)
+    if match is None:
+        raise LogError(
+            log.name, "range_malformed", "cannot read the range '{text}'", "write FILE@2.5:20 in s, or FILE@0%:65%",
+            text=text,
+        )  # fmt: skip
+    first, last = log.span
+    start, stop = (_parse_range_end(log, text, match[side], last - first) for side in ("start", "stop"))
+    begins = start is None or start == 0.0
+    return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
+
+
+def _parse_range_end(log: Log | TimedTable, text: str, word: str | None, length: float) -> float | None:
+    """Start or end (s) of a time range such as `2.5`, `-2` or `65%`; None where it is left open."""
+    if word is None:
+        return None
+    value = float(word.rstrip("%"))
+    if word.endswith("%"):
+        if abs(value) > 100.0:
+            raise LogError(log.name, "range_beyond_log", "the range '{text}' goes beyond 100 %", text=text)
+        value *= length / 100.0
+    if abs(value) > length * (1.0 + 1e-9):
+        raise LogError(
+            log.name, "range_beyond_log", "the range '{text}' goes beyond the log; it lasts {length:.6g} s", text=text,
+            length=length,
+        )  # fmt: skip
+    return value
 
 
 def _spread_equal_times(
@@ -307,8 +354,12 @@ class _Absent:
 class _Follower:
     """A table on its way to the times of another: only the samples around the rows at hand are kept."""
 
-    def __init__(self, table: TimedTable, wanted: tuple[Wanted, ...], base: TimedTable, rows: int) -> None:
+    def __init__(
+        self, table: TimedTable, wanted: tuple[Wanted, ...], base: TimedTable, rows: int, turns: Sequence[float] = ()
+    ) -> None:
         self.table, self.absent, self.seen = table, _Absent(), Seen()
+        self._turns = {k: turn for k, turn in enumerate(turns) if np.isfinite(turn) and table.step * SLOWEST <= 1.0}
+        self._last, self._added, self.unwrapped = dict[int, float](), dict.fromkeys(self._turns, 0.0), 0
         self._stream = table.rows_with_times(wanted, rows, self.seen)
         self._later = table.seconds_after(base)  # its own times on the clock of the base
         self._period = base.step if table.step * FASTER < base.step else 0.0
@@ -322,6 +373,7 @@ class _Follower:
             times, values = next(self._stream, (None, None))
             if times is None or values is None:
                 break
+            values = self._unwrap(values)
             self._x = np.concatenate([self._x, values]) if len(self._t) else values
             self._t = np.append(self._t, times + self._later)
             if (np.diff(self._t) < 0.0).any():
@@ -335,6 +387,22 @@ class _Follower:
         self.absent.add_rows(t, good)
         self._forget_before(float(t[-1]))
         return values, good
+
+    def _unwrap(self, values: Array) -> Array:
+        """Make columns continuous that jump by a turn: nothing lies between its two sides."""
+        out = values
+        for k, turn in self._turns.items():
+            known = np.flatnonzero(np.isfinite(values[:, k]))
+            x = values[known, k]
+            whole = np.round(np.diff(x, prepend=self._last.get(k, x[0] if len(x) else 0.0)) / turn)
+            if whole.any() or self._added[k]:
+                out = out.copy() if out is values else out
+                added = self._added[k] - turn * np.cumsum(whole)
+                out[known, k] += added
+                self._added[k] = float(added[-1]) if len(x) else self._added[k]
+                self.unwrapped += int(np.count_nonzero(whole))
+            self._last[k] = float(x[-1]) if len(x) else self._last.get(k, 0.0)
+        return out
 
     def _forget_before(self, instant: float) -> None:
         """Let samples go that no row after an instant needs, however late it comes."""
@@ -414,7 +482,8 @@ def _average_over_period(t: Array, known: Array, x: Array, period: float) -> Arr
 class JoinedTable:
     """Tables of one recording as one table, whose fields are those of all of them.
 
-    places: which table and which of its fields a field is; base: the table that gives the times.
+    places: which table and which of its fields a field is; base: the table that gives the times; turns: what a turn is
+    in the columns of fields with positions, NaN where a column is none.
     """
 
     tables: tuple[TimedTable, ...]
@@ -423,6 +492,7 @@ class JoinedTable:
     base: int = 0
     notes: tuple[Message, ...] = ()
     left_out: list[Message] = field(default_factory=list)
+    turns: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -470,6 +540,15 @@ class JoinedTable:
         whole[base] = replace(main, start=start, stop=stop)
         return replace(chosen, tables=tuple(whole), notes=(*self.notes, *((said, *notes) if others else ())))
 
+    def with_turns(self, plan: ColumnPlan, factors: Array | None) -> JoinedTable:
+        """The table with positions known as such; factors: to SI, of each joint, None where all are 1."""
+        widths = {one.name: 1 if one.is_column else one.shape[1] for one in self.fields}
+        places = plan.channels["q"]
+        turns = {place.field: [np.nan] * widths[place.field] for place in places}
+        for place, factor in zip(places, np.ones(len(places)) if factors is None else factors, strict=True):
+            turns[place.field][place.column or 0] = 2.0 * np.pi / factor
+        return replace(self, turns={name: tuple(some) for name, some in turns.items()})
+
     def label(self, part: TimedTable) -> str:
         """Short name of a table among the others."""
         return _short_table_labels([one.table for one in self.tables])[self.tables.index(part)]
@@ -481,7 +560,10 @@ class JoinedTable:
         mine = {k: tuple(one for one in wanted if one.name != TIME and self.places[one.name][0] == k)
                 for k in range(len(self.tables))}  # fmt: skip
         inner = {k: tuple(self.places[one.name][1] for one in some) for k, some in mine.items()}
-        followers = [_Follower(part, inner[k], base, rows) for k, part in enumerate(self.tables)
+        widths = {one.name: 1 if one.is_column else one.shape[1] for one in self.fields}
+        turns = {k: [x for one in some for x in self.turns.get(one.name, [np.nan] * widths[one.name])]
+                 for k, some in mine.items()}  # fmt: skip
+        followers = [_Follower(part, inner[k], base, rows, turns[k]) for k, part in enumerate(self.tables)
                      if k != self.base and inner[k]]  # fmt: skip
         order = [self.base, *(k for k in range(len(self.tables)) if k != self.base and inner[k])]
         start = 0.0 if base.first is not None else float(base.origin)
@@ -515,6 +597,10 @@ class JoinedTable:
                 what = "{rows} rows of {file} repeat others or have no usable time: left out"
                 self.left_out.append(Message("joined_rows_without_time", what, rows=of.unused, file=self.label(table)))
         for follower in followers:
+            if follower.unwrapped:
+                what = "{count} jumps of positions of {file} by a turn were made continuous"
+                facts = {"count": follower.unwrapped, "file": self.label(follower.table)}
+                self.left_out.append(Message("joined_positions_unwrapped", what, **facts))
             absent = follower.absent
             if absent.count:
                 spans = [(f"{a - begin:.4g} s", f"{b - begin:.4g} s") for a, b in absent.stretches]
@@ -585,7 +671,7 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: 
     raise LogError(
         name, "times_never_meet", "the times of {base} ({base_range}) and of {other} ({other_range}) never meet",
         remedy, base=labels[0], base_range=ranges[0], other=labels[1], other_range=ranges[1], channels=list(channels),
-        shifted=Wording(f"dynid.logs.joined.FilePart({other.name!r}, shift={text})", f"'{other.name}@{text}'"),
+        shifted=Wording(f"dynid.FilePart({other.name!r}, shift={text})", f"'{other.name}@{text}'"),
         columns=Option("columns", dict.fromkeys(channels)),
     )  # fmt: skip
 
@@ -605,12 +691,6 @@ def _topic_of_table(table: Table) -> str | None:
     return getattr(getattr(table, "table", table), "topic", None)
 
 
-def _distinguishing_prefixes(tables: Sequence[Table]) -> list[str]:
-    """What tells fields of the same name apart: a.q1 and b.q1."""
-    stems = [_topic_of_table(table) or Path(table.name).stem for table in tables]
-    return [x if stems.count(x) == 1 else f"{x}{1 + stems[:k].count(x)}" for k, x in enumerate(stems)]
-
-
 def _prefixed_field_name(prefix: str, name: str) -> str:
     """The name of a field with that of its table before it."""
     return f"{prefix}.{name.removeprefix('.')}"
@@ -625,16 +705,11 @@ def join_tables(
     Fields of one name in several tables are called by their table: `a.status` and `b.status`; of channels that both
     tell, the user has to choose.
     """
-    columns = dict(columns or {})
     tables = [table for table, _ in opened]
-    if numbers := list(mapped_numbers(columns)):
-        raise LogError(
-            "+".join(dict.fromkeys(table.name for table in tables)), "numbers_not_applicable", "{option}: {number} "
-            "counts the columns of one table, but the recording has several", "name the columns, or give {header}, "
-            "one for each table with a + between", option=Wording("columns", "--column"), number=numbers[0],
-            header=Option("header"),
-        )  # fmt: skip
-    prefixes = _distinguishing_prefixes(tables)
+    prefixes = distinguishing_prefixes([_topic_of_table(table) or Path(table.name).stem for table in tables])
+    together = "+".join(dict.fromkeys(table.name for table in tables))
+    files = [(prefix, table.name, table.fields) for prefix, table in zip(prefixes, tables, strict=True)]
+    columns = name_numbers_in_files(together, columns or {}, files)
     given = columns.pop("t", ())
     times = list(given) if isinstance(given, list | tuple) else [given]
     parts, used = [], set[object]()
@@ -673,7 +748,10 @@ def join_tables(
     def respell(value: object) -> object:
         if isinstance(value, (list, tuple)):
             return [respell(x) for x in value]
-        return value if not isinstance(value, str) or value in names else spellings.get(value, value)
+        if not isinstance(value, str) or value in names or value in spellings:
+            return spellings.get(str(value), value) if value not in names else value
+        array, bracket, column = value.partition("[")
+        return spellings.get(array, array) + bracket + column
 
     return table, {"t": TIME, **{key: respell(value) for key, value in columns.items()}}
 

@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import ColumnPlace, mapped_numbers, parse_header
+from dynid.logs.column_mapping import (
+    ColumnPlace,
+    distinguishing_prefixes,
+    mapped_numbers,
+    numbers_of_file,
+    parse_header,
+)
 from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
 from dynid.logs.columns import ColumnPlan, match_columns
 from dynid.logs.log import CHANNELS, CHUNK, ArraySource, Log, Samples, Wiring
@@ -162,7 +168,9 @@ LogLike = str | PathLike[str] | Mapping[str, Any] | Array | Any
 
 def list_logs(logs: Any) -> list[Any]:
     """Several logs, or one file, frame, mapping of arrays or `Log`, as a list."""
-    is_one = isinstance(logs, Log | str | PathLike | Mapping | np.ndarray) or hasattr(type(logs), "columns")
+    from dynid.logs.joined import FilePart
+
+    is_one = isinstance(logs, Log | FilePart | str | PathLike | Mapping | np.ndarray) or hasattr(type(logs), "columns")
     return [logs] if is_one else list(logs)
 
 
@@ -700,12 +708,13 @@ def read_log(
     copy where possible.
 
     A list of files or frames is one recording, such as positions and torques apart: they are joined on time (see
-    `joined`). A `header` for each is written "t,q*7+t,tau*7"; `rows` counts those of each.
+    `joined`); a `FilePart` in it shifts the times of one, or takes a part of it. A `header` for each is
+    written "t,q*7+t,tau*7"; `rows` counts those of each.
 
     Joints that the file does not have, such as those of a gripper, are not columns of the log: its `locks` hold their
     positions, 0 where there are none, or the recorded one of a joint that stands still and has no torques; functions
-    that take the log lock these joints of the robot. At least half of the joints must be there, by their names (columns
-    that are counted must be those of the arm before the gripper), and where the others stand must not matter.
+    that take the log lock these joints of the robot. Columns that are counted must be those of the arm before the
+    gripper, and where the others stand must not matter.
 
     Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
     all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
@@ -752,6 +761,8 @@ def read_log(
     else:
         unit, first, time_notes = find_time_unit(table, plan, in_time)
     factors, unit_notes = _si_factors(name, plan, asked)
+    if isinstance(table, JoinedTable) and not motor_side:
+        table = table.with_turns(plan, factors["q"])
     scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first, frozenset(asked))
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
@@ -866,11 +877,13 @@ def _open_parts(
             count=len(parts) - sum(bags),
         )  # fmt: skip
     opened: list[tuple[Table, FilePart]] = []
-    for part, file, of_bag in zip(parts, files, bags, strict=True):
+    prefixes = distinguishing_prefixes([IN_MEMORY if file is None else file.stem for file in files])
+    for part, file, of_bag, prefix in zip(parts, files, bags, prefixes, strict=True):
         name = IN_MEMORY if file is None else str(file)
         own = (header if all(bags) else None) if of_bag else next(headers)
+        counted = {*mapped_numbers(columns), *mapped_numbers(numbers_of_file(columns, prefix))}
         layout = Layout(
-            () if own is None else parse_header(name, own, robot), frozenset(mapped_numbers(columns)),
+            () if own is None else parse_header(name, own, robot), frozenset(counted),
             check_row_range(name, rows if part.rows is None else part.rows),
         )  # fmt: skip
         topics = topic if of_bag or not any(bags) else None

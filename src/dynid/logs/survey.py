@@ -136,13 +136,18 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     """Compare recorded velocities with the slopes of the positions, in joints that move."""
     if samples.v is None or len(samples) <= 20:
         return ()
+    v, steps = samples.v, np.diff(samples.q, axis=0, prepend=samples.q[:1])
+    jumps = revolute & (np.abs(np.abs(steps) / (2.0 * np.pi) - 1.0) < 0.1)
+    if jumps.any():  # a counter that begins anew, now and then; degrees may make such steps all the time
+        turns = np.where(jumps & (jumps.mean(axis=0) < 0.05), np.sign(steps), 0.0)
+        samples = replace(samples, q=samples.q - 2.0 * np.pi * np.cumsum(turns, axis=0))
     speeds = _typical_speeds(samples, revolute)
-    sizes = np.abs(samples.v)
+    sizes = np.abs(v)
     sizes = sizes if sizes.all() else sizes[sizes > 0.0]
     coarse = float(sizes.min()) if sizes.size else 0.0  # velocities may be rounded; smaller ones are zero then
     wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
     slope = (samples.q[wide:] - samples.q[:-wide]) / (samples.t[wide:] - samples.t[:-wide])[:, None]
-    middle = 0.5 * (samples.v[wide:] + samples.v[:-wide])
+    middle = 0.5 * (v[wide:] + v[:-wide])
     power, size = (slope * middle).sum(axis=0), (slope**2).sum(axis=0)
     norm = np.sqrt(size * (middle**2).sum(axis=0))
     alike = np.divide(power, norm, out=np.zeros(robot.n), where=norm > 0.0)

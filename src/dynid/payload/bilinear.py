@@ -1,29 +1,34 @@
-"""Signals y_j = k_j W_j (x + [loaded] K p) + f_j of a robot x whose drives have unknown factors k, a known payload p.
+"""Signals y_j = k_j W_j (x + K p) + f_j of a robot x with a payload p, whose drives have unknown factors k.
 
 Taking y for a regressor (tau = g y) would be biased by its noise, and total least squares can give negative gains. So
-the bilinear problem is solved by Gauss-Newton: around x0, k0 it is
-    y + k0 W x0 = (k0 W) x + (W (x0 + [loaded] K p)) k + f,
-linear in x, k and f: columns of the factors, so rank, weights and jackknife are those of every identification.
+the bilinear problem is solved by Gauss-Newton: around x0, p0, k0 it is
+    y + k0 z0 = (k0 W) x + (k0 W K) p + z0 k + f,   z0 = W (x0 + K p0),
+linear in x, p, k and f: columns of the factors, so rank, weights and jackknife are those of every identification.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
-from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.inference.jackknife import jackknife
+from dynid.estimation.accumulate.factor import Block, ChannelFactor
+from dynid.estimation.inference.between_logs import LEAST_SHARE, contrast_logs
+from dynid.estimation.inference.jackknife import Jackknife, jackknife
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, Solution, solve
+from dynid.identifiability.numeric import find_by_qr
+from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
-from dynid.payload.gains import Gains
-from dynid.payload.identify_payload import poor_fit_warnings
+from dynid.payload.regrouping import SMALL, compose_regroupings
 from dynid.payload.two_runs import TwoRuns, rewrite_blocks
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
+
+Mask = NDArray[np.bool_]
 
 ITERATIONS = 100
 SETTLED = 1e-9
@@ -36,81 +41,243 @@ CLEAR = 5.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bilinear:
-    """The problem: runs, the load K p on the rigid columns, unknowns without the factors, blocks of friction."""
+    """The problem: runs; unknowns of robot and friction, of payloads (ten each), then one factor per channel.
+
+    friction: its blocks. known (payloads, 10): what is known of the payloads, NaN elsewhere. spread: standard deviation
+    of the factors about one where they are nearly known, None where they are free.
+    """
 
     runs: TwoRuns
-    load: Array
     unknowns: Unknowns
     friction: tuple[str, ...]
+    known: Array
+    spread: float | None = None
 
-    def rigid_columns(self, c: int) -> NDArray[np.int64]:
-        """Rigid columns of a channel, which come first in its rows."""
+    @staticmethod
+    def of(
+        runs: TwoRuns, robot: Unknowns, friction: tuple[str, ...], known: Array, spread: float | None = None
+    ) -> Bilinear:
+        """The problem with the unknowns of robot and friction."""
+        logs, channels = runs.state.logs, runs.state.equation.channel_names
+        loads = runs.loads[:, None]
+        place = np.hstack([
+            np.where(loads >= 0, 10 * loads + np.arange(10), -1),
+            np.tile(10 * len(known) + np.arange(len(channels)), (logs, 1)),
+        ])  # fmt: skip
+        names = (*runs.payload_names, *map(drive_factor_name, channels))
+        return Bilinear(
+            runs, _add_unknowns(robot, names, place, [[*range(10), 10 + c] for c in range(len(channels))]), friction,
+            known, spread,
+        )  # fmt: skip
+
+    @property
+    def first_factor(self) -> int:
+        """Number of unknowns before the factors."""
+        return len(self.unknowns) - len(self.unknowns.channels)
+
+    @property
+    def first_payload(self) -> int:
+        """Number of unknowns before the payloads."""
+        return self.first_factor - self.known.size
+
+    @property
+    def constraints(self) -> Constraints | None:
+        """Known zeros of the carrying link, and what is known of the payloads."""
+        zeros = self.runs.zero_constraints(self.unknowns)
+        known = np.flatnonzero(np.isfinite(self.known.ravel()))
+        if not len(known):
+            return zeros
+        rows = np.eye(len(self.unknowns))[self.first_payload + known]
+        right = self.known.ravel()[known]
+        if zeros is None:
+            return Constraints(rows, right)
+        return Constraints(np.concatenate([zeros.matrix, rows]), np.concatenate([zeros.right, right]))
+
+    def moves_with_factor(self) -> Mask:
+        """Which unknowns (unknowns,) a drive's factor scales: those of the robot and of the payloads, not friction."""
+        scaled = np.zeros(len(self.unknowns), dtype=np.bool_)
+        place = self.unknowns.place[0, : self.runs.state.equation.rigid_column_count]
+        scaled[place[place >= 0]] = True
+        scaled[self.first_payload : self.first_factor] = True
+        return scaled
+
+    def linearised_rows(
+        self, log: int, c: int, R: Array, around: Unknowns, values: Array, k: Array, sought: Mask
+    ) -> Array:  # fmt: skip
+        """Rows around values of some unknowns and k: rigid, friction, payload, factor, right side."""
         channel = self.runs.state.equation.channels[c]
-        return channel.columns[: channel.base + len(channel.extra)]
+        rigid = channel.base + len(channel.extra)
+        W, rest, y = R[:, :rigid], R[:, rigid:-1], R[:, -1]
+        seen = channel.columns[: channel.base]
+        load = W[:, : channel.base] @ self.runs.K[seen] if self.runs.is_loaded(log) else np.zeros((len(R), 10))
+        own = around.values_of_channel(log, c, values)
+        z = W @ own[:rigid] + load @ own[-11:-1]
+        return np.column_stack([k[c] * W, rest, k[c] * load, z, y + k[c] * z if sought[c] else y])
 
-    def loaded_rigid_parameters(self, log: int, x: Array) -> Array:
-        """Rigid parameters of the robot with what it carries in a log."""
-        return x + self.load if self.runs.is_loaded(log) else x
-
-    def linearised_rows(self, log: int, c: int, R: Array, x: Array, k: Array, fixed: NDArray[np.bool_]) -> Array:
-        """Rows of the linear problem around x, k: rigid, friction, factor, right side."""
-        rigid = self.rigid_columns(c)
-        W, rest, y = R[:, : len(rigid)], R[:, len(rigid) : -1], R[:, -1]
-        z = W @ self.loaded_rigid_parameters(log, x)[rigid]
-        right = y + k[c] * (W @ x[rigid]) - (k[c] * z if fixed[c] else 0.0)
-        return np.column_stack([k[c] * W, rest, z, right])
-
-    def linearised_factors(self, factors: Factors, x: Array, k: Array, fixed: NDArray[np.bool_]) -> Factors:
-        """Factors of the linear problem around x, k."""
+    def linearised_factors(
+        self, factors: Factors, around: Unknowns, values: Array, k: Array, sought: Mask
+    ) -> Factors:  # fmt: skip
+        """Factors of the linear problem around values and k."""
         return {
             log: tuple(
-                ChannelFactor(self.linearised_rows(log, c, f.R, x, k, fixed), f.count, f.total)
+                ChannelFactor(self.linearised_rows(log, c, f.R, around, values, k, sought), f.count, f.total)
                 for c, f in enumerate(of_log)
             )
             for log, of_log in factors.items()
         }
 
+    def solve_with_factors(self, factors: Factors, k: Array) -> tuple[Unknowns, Solution]:
+        """Solve for robot, friction and payloads, all drive factors being given."""
+        some = self.unknowns.without_unknowns(range(self.first_factor, len(self.unknowns)))
+        nothing = np.zeros(len(k), dtype=np.bool_)
+        linear = self.linearised_factors(factors, some, np.zeros(len(some)), k, nothing)
+        constraints = self.constraints
+        if constraints is not None:
+            constraints = Constraints(constraints.matrix[:, : len(some)], constraints.right)
+        return some, solve(some, linear, constraints=constraints)
 
-def initial_drive_factors(problem: Bilinear, factors: Factors) -> Array:
-    """Drive factors to start with: each channel alone, with a robot (k x) of its own, is linear in k x, k and f.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BilinearSolution:
+    """Solution of the linear problem at the end, in `unknowns`, around `values` and factors k (channels,).
+
+    sought (channels,): whose factors were unknowns; settled: whether the steps became small. regrouping: of the
+    unknowns before the factors; hidden: unknowns that hang on a factor that the data do not reveal.
+    """
+
+    problem: Bilinear
+    unknowns: Unknowns
+    solution: Solution
+    values: Array
+    k: Array
+    sought: Mask
+    settled: bool
+    regrouping: Regrouping
+    hidden: frozenset[str]
+
+    @property
+    def places(self) -> dict[Parameter, int]:
+        """Where unknowns stand that the data determine."""
+        regrouping = self.solution.regrouping
+        kept = range(len(self.unknowns)) if regrouping is None else regrouping.kept
+        return {self.unknowns.names[j]: j for j in kept if self.unknowns.names[j] not in self.hidden}
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Blocks of time of the linear problem at the end."""
+        return rewrite_blocks(
+            self.problem.runs.blocks,
+            lambda log, c, R: self.problem.linearised_rows(log, c, R, self.unknowns, self.values, self.k, self.sought),
+        )
+
+    def deviations(self) -> Jackknife | None:
+        """Standard deviations by the jackknife, grown by the variance between logs; None where blocks are few.
+
+        What the model lacks follows the motion. Neither a drive factor nor a payload shows in one log alone, but most
+        base parameters do: by how much their values without a log scatter more than the blocks say, everything may.
+        """
+        found, blocks = jackknife(self.unknowns, self.solution, self.blocks), self.blocks
+        contrasts = None if found is None else contrast_logs(self.unknowns, self.solution, blocks)
+        if found is None or contrasts is None:
+            return found
+        shifts, shares = contrasts.shifts_without_each_log()
+        first, variance = self.problem.first_payload, np.diag(found.covariance)
+        robot = set(self.problem.unknowns.names[:first])
+        own = np.array([name in robot and name.kind == "inertial" for name in self.unknowns.names]) & (variance > 0.0)
+        used = (shares > LEAST_SHARE) & (shares < 1.0 - LEAST_SHARE) & own
+        if not used.any():
+            return found
+        each = (shifts**2 / np.where(own, variance, 1.0))[used] - (shares / (1.0 - shares))[used]
+        K = len(contrasts.logs)
+        growth = 1.0 + max(0.0, (K - 1.0) / K * float(each.sum()) / own.sum())
+        return replace(found, covariance=growth * found.covariance)
+
+    def nrmse(self, factors: Factors) -> Array:
+        """NRMSE per channel over all logs, NaN where no signal was used."""
+        squares, spread = np.zeros(len(self.k)), np.zeros(len(self.k))
+        linear = self.problem.linearised_factors(factors, self.unknowns, self.values, self.k, self.sought)
+        for log, of_log in linear.items():
+            for c, factor in enumerate(of_log):
+                squares[c] += factor.residual_squares(self.unknowns.values_of_channel(log, c, self.solution.values))
+                spread[c] += factors[log][c].sum_of_squares_about_mean
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.sqrt(squares / spread))
+
+    def gain_shifts(self, factors: Factors, sigma: float, channels: Sequence[int]) -> Array:
+        """Shifts (channels, unknowns) of the values by one standard deviation of each drive gain.
+
+        Where its factor was sought, only the prior passes an error on; where it was given, the signal does, in full.
+        """
+        half = self.solution.free @ scipy.linalg.solve_triangular(self.solution.R, np.eye(self.solution.rank))
+        shifts = np.zeros((len(channels), len(self.unknowns)))
+        for row, c in enumerate(channels):
+            pull = np.zeros(len(self.unknowns))
+            if self.sought[c] and self.problem.spread:
+                pull[self.unknowns.place[0, -len(self.k) + c]] = 1.0 / self.problem.spread**2
+            else:
+                for log, of_log in factors.items():
+                    rows = self.problem.linearised_rows(
+                        log, c, of_log[c].R, self.unknowns, self.values, self.k, self.sought
+                    )
+                    A, y = self.unknowns.rows_of_factor(log, c, replace(of_log[c], R=rows))
+                    pull += A.T @ y / self.solution.noise[c] ** 2
+            shifts[row] = sigma * (half @ (half.T @ pull))
+        return shifts
+
+
+def drive_factor_name(joint: str) -> Parameter:
+    """Name of an unknown drive factor."""
+    return Parameter(f"factor of {joint}", symbol="factor of ", kind="gain", unit="1", joint=joint)
+
+
+def initial_drive_factors(problem: Bilinear, factors: Factors, k: Array, sought: Mask) -> Array:
+    """Drive factors to start with: each channel alone, with a robot (k x) of its own, is linear in k x, k p, k and f.
 
     Channels that do not show a clear factor so take the one that fits what the others tell of the robot.
     """
-    channels, count = len(problem.unknowns.channels), len(problem.load)
-    k, clear = np.ones(channels), np.zeros(channels, dtype=np.bool_)
-    for c in range(channels):
-        found, deviation = _drive_factor_of_channel(problem, factors, c)
+    k, clear = k.copy(), ~sought
+    values = np.zeros(problem.first_factor)
+    values[problem.first_payload :] = np.nan_to_num(problem.known.ravel())
+    known = np.zeros(problem.first_factor, dtype=np.bool_)
+    known[problem.first_payload :] = np.isfinite(problem.known.ravel())
+    for c in np.flatnonzero(sought).tolist():
+        found, deviation = _drive_factor_of_channel(problem, factors, c, values, known)
         if abs(found) > CLEAR * deviation and np.isfinite(found):
             k[c], clear[c] = found, True
     if clear.all() or not clear.any():
         return k
     k[~clear] = np.median(np.abs(k[clear]))
-    x, known = _rigid_parameters_from_known_channels(problem, factors, k, clear, count)
+    none = {
+        log: tuple(f if clear[c] else ChannelFactor.empty(f.R.shape[1] - 1) for c, f in enumerate(of_log))
+        for log, of_log in factors.items()
+    }
+    some, solution = problem.solve_with_factors(none, k)
+    known = np.ones(len(some), dtype=np.bool_)
+    if solution.regrouping is not None:
+        known[[j for j in range(len(some)) if j not in solution.regrouping.kept]] = False
     for c in np.flatnonzero(~clear).tolist():
-        found, deviation = _drive_factor_of_channel(problem, factors, c, x, known)
+        found, deviation = _drive_factor_of_channel(problem, factors, c, solution.values, known)
         if abs(found) > CLEAR * deviation and np.isfinite(found):
             k[c] = found
     return k
 
 
 def _drive_factor_of_channel(
-    problem: Bilinear, factors: Factors, c: int, x: Array | None = None, known: NDArray[np.bool_] | None = None
+    problem: Bilinear, factors: Factors, c: int, values: Array, known: Mask
 ) -> tuple[float, float]:
-    """Drive factor of one channel and its deviation; x: rigid parameters, of which `known` are known already."""
+    """Drive factor of one channel and its deviation; values (before the factors,), of which some are known."""
+    some = problem.unknowns.without_unknowns(range(problem.first_factor, len(problem.unknowns)))
+    scaled = problem.moves_with_factor()[: len(some)]
+    ones, nothing = np.ones(len(some.channels)), np.zeros(len(some.channels), dtype=np.bool_)
     rows = []
     for log, of_log in factors.items():
-        R, rigid = of_log[c].R, problem.rigid_columns(c)
-        W, rest = R[:, : len(rigid)], R[:, len(rigid) : -1]
-        place = problem.unknowns.place[log, problem.unknowns.channels[c]][len(rigid) :]
-        f = np.zeros((len(R), len(problem.unknowns)))
-        f[:, place[place >= 0]] = rest[:, place >= 0]
-        robot = np.zeros(len(problem.load)) if x is None else x
-        own = W if known is None else W[:, ~known[rigid]]
-        rows.append(np.column_stack([own, f, W @ problem.loaded_rigid_parameters(log, robot)[rigid], R[:, -1]]))
+        R = problem.linearised_rows(log, c, of_log[c].R, some, np.where(known & scaled, values, 0.0), ones, nothing)
+        A, y = some.rows_of_factor(log, c, replace(of_log[c], R=R))
+        rows.append(np.column_stack([A, R[:, -2], y]))
     A = np.concatenate(rows)
     if not len(A) or not A[:, -2].any():
         return 0.0, np.inf
-    others, z, y = A[:, :-2], A[:, -2], A[:, -1]
+    others, z, y = A[:, :-2][:, ~(known & scaled)], A[:, -2], A[:, -1]
     others = others[:, np.abs(others).max(axis=0) > 0.0]
     U, s, _ = np.linalg.svd(others / np.linalg.norm(others, axis=0), full_matrices=False)
     U = U[:, s > 1e-9 * s[0]] if len(s) else U
@@ -123,59 +290,28 @@ def _drive_factor_of_channel(
     return k, float(np.linalg.norm(y1 - k * z1) / np.sqrt(freedom) / np.linalg.norm(z1))
 
 
-def _rigid_parameters_from_known_channels(
-    problem: Bilinear, factors: Factors, k: Array, clear: NDArray[np.bool_], count: int
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Rigid parameters that the channels of known drive factor determine, and a mask of these."""
-    empty = {
-        log: tuple(f if clear[c] else ChannelFactor(np.zeros((0, f.R.shape[1])), 0, 0.0) for c, f in enumerate(of_log))
-        for log, of_log in factors.items()
-    }
-    solution = solve_robot_with_factors(problem, empty, k)
-    place = problem.unknowns.place[0, :count]
-    revealed = np.zeros(len(problem.unknowns), dtype=np.bool_)
-    revealed[list(range(len(revealed)) if solution.regrouping is None else solution.regrouping.kept)] = True
-    known = (place >= 0) & revealed[np.maximum(place, 0)]
-    return np.where(known, solution.values[np.maximum(place, 0)], 0.0), known
-
-
-def solve_robot_with_factors(problem: Bilinear, factors: Factors, k: Array) -> Solution:
-    """Solve for the robot and friction, all factors being given."""
-    zero, fixed = np.zeros(len(problem.load)), np.ones(len(k), dtype=np.bool_)
-    linear = problem.linearised_factors(factors, zero, k, fixed)
-    dropped = {
-        log: tuple(ChannelFactor(np.delete(f.R, -2, axis=1), f.count, f.total) for f in of_log)
-        for log, of_log in linear.items()
-    }
-    return solve(problem.unknowns, dropped)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BilinearSolution:
-    """Solution of the linear problem at the end, where it was made (x, k), and whether the steps became small."""
-
-    solution: Solution
-    x: Array
-    k: Array
-    settled: bool
-
-
-def solve_bilinear(
-    problem: Bilinear,
-    factors: Factors,
-    unknowns: Unknowns,
-    start: tuple[Array, Array],
-    fixed: NDArray[np.bool_],
-    constraints: Constraints | None,
-) -> BilinearSolution:
-    """Gauss-Newton from x (rigid,), k (channels,); unknowns: those of the linear problem; fixed: factors that stay."""
-    x, k = start
-    columns = unknowns.place.shape[1] - len(k)
-    rigid, own = unknowns.place[0, : len(x)], unknowns.place[0, columns:]
+def solve_bilinear(problem: Bilinear, factors: Factors, k: Array, sought: Mask) -> BilinearSolution:
+    """Gauss-Newton from drive factors k (channels,), of which some are sought; the others stay."""
+    k, sought = k.copy(), sought.copy()
+    some, start = problem.solve_with_factors(factors, k)
+    structure = _structural_regrouping(problem, np.concatenate([start.values, k]), k, sought)
+    first, hidden = len(some), {problem.unknowns.names[j] for j in _hidden_unknowns(structure, len(some))}
+    sought &= np.array([first + c in structure.kept for c in range(len(k))], dtype=np.bool_)
+    kept = list(structure.kept)
+    values = np.concatenate([start.values, k])[kept]
     solution, settled = None, False
     for _ in range(ITERATIONS):
-        solution = solve(unknowns, problem.linearised_factors(factors, x, k, fixed), constraints=constraints)
-        new_x = np.where(rigid >= 0, solution.values[np.maximum(rigid, 0)], 0.0)
+        unknowns = problem.unknowns.without_unknowns([j for j in range(len(problem.unknowns)) if j not in kept])
+        solution = _solve_linearised(problem, factors, unknowns, kept, (values, k, sought))
+        before = sum(j < first for j in kept)
+        lost = set() if solution.regrouping is None else set(range(before, len(kept))) - set(solution.regrouping.kept)
+        if lost and solution.regrouping is not None:  # structure reveals a factor, but not these data
+            hidden |= {unknowns.names[j] for j in _hidden_unknowns(solution.regrouping, before)}
+            sought[[kept[j] - first for j in lost]] = False
+            values = np.delete(values, sorted(lost))
+            kept = [j for i, j in enumerate(kept) if i not in lost]
+            continue
+        own = unknowns.place[0, -len(k) :]
         new_k = np.where(own >= 0, solution.values[np.maximum(own, 0)], k)
         step = 1.0
         while step > 0.05 and (np.sign(k + step * (new_k - k)) != np.sign(k)).any():
@@ -183,128 +319,84 @@ def solve_bilinear(
         if step <= 0.05:
             step = 1.0
         change = float(np.abs((new_k - k) / k).max())
-        x, k = x + step * (new_x - x), k + step * (new_k - k)
+        values, k = values + step * (solution.values - values), k + step * (new_k - k)
         if change < SETTLED and step == 1.0:
             settled = True
             break
     assert solution is not None
-    return BilinearSolution(solution, x, k, settled)
-
-
-# From the solution of the bilinear problem to gains: which are revealed, deviations, parameters in true units.
-
-
-def drive_factor_names(problem: Bilinear) -> tuple[Parameter, ...]:
-    """Names of the unknown drive factors."""
-    return tuple(
-        Parameter(f"factor of {joint}", symbol="factor of ", kind="gain", unit="1", joint=joint)
-        for joint in problem.runs.state.equation.channel_names
+    rows = [i for i, j in enumerate(kept) if j < first]
+    regrouping = Regrouping(
+        tuple(kept[i] for i in rows), structure.matrix[[structure.kept.index(kept[i]) for i in rows], :first]
     )
+    if solution.regrouping is not None:
+        again = [i for i, j in enumerate(solution.regrouping.kept) if j < len(rows)]
+        data = Regrouping(
+            tuple(solution.regrouping.kept[i] for i in again), solution.regrouping.matrix[again][:, : len(rows)]
+        )
+        regrouping = compose_regroupings(regrouping, data)
+    return BilinearSolution(
+        problem, unknowns, solution, values, k, sought, settled, regrouping, frozenset(hidden)
+    )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GainSolution:
-    """The bilinear problem and its solution in `unknowns`; fixed (channels,): factors that were not sought.
+def _solve_linearised(
+    problem: Bilinear, factors: Factors, unknowns: Unknowns, kept: list[int], around: tuple[Array, Array, Mask]
+) -> Solution:
+    """Solve the linear problem around values and factors, with what is known beforehand."""
+    constraints, prior = problem.constraints, None
+    if constraints is not None:
+        constraints = Constraints(constraints.matrix[:, kept], constraints.right)
+    if problem.spread is not None:
+        rows = np.eye(len(kept))[[i for i, j in enumerate(kept) if j >= problem.first_factor]] / problem.spread
+        prior = (rows, rows.sum(axis=1))
+    linear = problem.linearised_factors(factors, unknowns, *around)
+    return solve(unknowns, linear, constraints=constraints, prior=prior)
 
-    hidden: unknowns that hang on a factor that the payload does not reveal.
-    """
 
-    problem: Bilinear
-    found: BilinearSolution
-    unknowns: Unknowns
-    fixed: NDArray[np.bool_]
-    hidden: frozenset[str]
+def _structural_regrouping(problem: Bilinear, values: Array, k: Array, sought: Mask) -> Regrouping:
+    """How robot, friction, payloads and factors regroup on any motion of the joints that moved."""
+    runs, unknowns, first = problem.runs, problem.unknowns, problem.first_factor
+    rows = runs.random_rows(unknowns)
+    count = len(unknowns)
+    free = [j for j in range(count) if j < first or sought[j - first]]
+    if rows is None:
+        return Regrouping(tuple(free), np.eye(count)[free])
+    place = unknowns.place[0, : runs.state.equation.base_column_count]
+    seen, scaled = place >= 0, problem.moves_with_factor()
+    for log, c, own in rows:
+        if runs.is_loaded(log):
+            load = problem.first_payload + 10 * int(runs.loads[log])
+            own[:, load : load + 10] = own[:, place[seen]] @ runs.K[seen]
+        if c < len(k) and sought[c]:
+            own[:, first + c] = own[:, scaled] @ values[scaled]
+        if c < len(k):
+            own[:, scaled] *= k[c]
+    A = np.concatenate([own for _, _, own in rows])
+    if problem.constraints is not None:
+        A = np.concatenate([A, problem.constraints.matrix * np.abs(A).max()])
+    return find_by_qr(A).regrouping
 
 
-def gains_from_solution(p: Array, solved: GainSolution) -> Gains:
-    """Make the `Gains` of a solution: gains are inverse drive factors."""
-    problem, found, unknowns, fixed = solved.problem, solved.found, solved.unknowns, solved.fixed
-    runs, solution, k = problem.runs, found.solution, found.k
-    blocks = rewrite_blocks(runs.blocks, lambda log, c, R: problem.linearised_rows(log, c, R, found.x, k, fixed))
-    deviations = jackknife(unknowns, solution, blocks)
-    covariance = solution.covariance if deviations is None else deviations.covariance
-    kept = range(len(unknowns)) if solution.regrouping is None else solution.regrouping.kept
-    place = {unknowns.names[j]: j for j in kept if unknowns.names[j] not in solved.hidden}
-    own = np.array([place.get(name, -1) for name in drive_factor_names(problem)])
-    values = np.where(own >= 0, 1.0 / k, np.nan)
-    sigma = np.where(own >= 0, np.sqrt(np.diag(covariance)[own]) / k**2, np.nan)
-    names = [name for name in place if name not in drive_factor_names(problem)]
-    rows, numbers = np.zeros((len(names), len(unknowns))), np.full(len(names), np.nan)
-    channel = _channels_of_friction(problem, unknowns)
-    for row, name in enumerate(names):
-        j = place[name]
-        c = channel.get(j)
-        value = solution.values[j]
-        if c is None:
-            rows[row, j], numbers[row] = 1.0, value
-        elif own[c] >= 0:
-            rows[row, j], rows[row, own[c]], numbers[row] = 1.0 / k[c], -value / k[c] ** 2, value / k[c]
-    revealed = np.isfinite(numbers)
-    nrmse = _nrmse_per_channel(problem, found, unknowns, fixed)
-    joints = runs.state.equation.channel_names
-    gains = tuple(Parameter(joint, symbol="", kind="gain", unit="1", joint=joint) for joint in joints)
-    fit = runs.fit_from_values(gains, values, deviations, problem.friction, nrmse)
-    warnings = (
-        *_gain_warnings(runs, values, fit.quantile * sigma),
-        *(() if found.settled else (NOT_SETTLED,)),
-        *(repeat.warning for repeat in runs.state.repeats),
-        *poor_fit_warnings(nrmse, jackknifed=deviations is not None),
+def _hidden_unknowns(structure: Regrouping, before: int) -> set[int]:
+    """Unknowns that share a direction with a factor, of those from `before` on, that is not revealed."""
+    hidden: set[int] = set()
+    for k in range(before, structure.matrix.shape[1]):
+        if k not in structure.kept:
+            shares = np.abs(structure.matrix[:, k])
+            joined = np.flatnonzero(shares > SMALL * max(float(shares.max(initial=0.0)), 1e-12))
+            hidden |= {k, *(structure.kept[i] for i in joined)}
+    return hidden
+
+
+def _add_unknowns(
+    unknowns: Unknowns, names: Sequence[Parameter], place: NDArray[np.int64], channels: Sequence[Sequence[int]]
+) -> Unknowns:
+    """Unknowns with further ones; place (logs, new columns): which, -1: none; channels: new columns of each channel."""
+    columns = unknowns.place.shape[1]
+    shifted = np.where(place >= 0, place + len(unknowns), -1)
+    own = tuple(
+        np.concatenate([before, columns + np.array(more, dtype=np.int64)])
+        for before, more in zip(unknowns.channels, channels, strict=True)
     )
-    return Gains(
-        fit=fit,
-        payload=p,
-        sigma=sigma,
-        parameter_names=tuple(name for name, good in zip(names, revealed, strict=True) if good),
-        parameter_units=tuple(unknowns.units[place[name]] for name, good in zip(names, revealed, strict=True) if good),
-        parameters=numbers[revealed],
-        parameter_sigma=np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))[revealed],
-        warnings=warnings,
-    )
-
-
-def _channels_of_friction(problem: Bilinear, unknowns: Unknowns) -> dict[int, int]:
-    """Channel of every friction unknown, in whose units it was found."""
-    channels: dict[int, int] = {}
-    for c in range(len(problem.unknowns.channels)):
-        first = len(problem.rigid_columns(c))
-        own = problem.unknowns.channels[c][first:]
-        channels |= {int(j): c for j in unknowns.place[:, own].ravel() if j >= 0}
-    return channels
-
-
-def _nrmse_per_channel(
-    problem: Bilinear, found: BilinearSolution, unknowns: Unknowns, fixed: NDArray[np.bool_]
-) -> Array:
-    """NRMSE per channel over all logs, NaN where no signal was used."""
-    factors = total_factors(problem.runs.blocks)
-    squares, spread = np.zeros(len(found.k)), np.zeros(len(found.k))
-    for log, of_log in problem.linearised_factors(factors, found.x, found.k, fixed).items():
-        for c, factor in enumerate(of_log):
-            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, found.solution.values))
-            spread[c] += factors[log][c].sum_of_squares_about_mean
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt(squares / spread))
-
-
-def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
-    """Warnings on drive gains that are uncertain, negative or not determined."""
-    names, warnings = runs.state.equation.channel_names, []
-    hidden = [name for name, g in zip(names, values, strict=True) if not np.isfinite(g)]
-    if hidden:
-        warnings.append(Message(
-            "gain_not_revealed", "the payload does not reveal the gain of joint {joints}:", "mount it where this joint "
-            "feels it (off its axis, for a joint that turns) and move the joint in both logs", joints=hidden,
-        ))  # fmt: skip
-    for name, g, h in zip(names, values, half, strict=True):
-        facts = {"joint": name, "gain": float(g), "half_width": float(h)}
-        if np.isfinite(g) and h > 0.5 * abs(g):
-            warnings.append(Message(
-                "gain_hardly_known", "the gain of joint {joint} is hardly known ({gain:.3g} +- {half_width:.2g}):",
-                "use a heavier payload, farther from its axis, or livelier motions", **facts,
-            ))  # fmt: skip
-        elif g < 0.0:
-            warnings.append(Message(
-                "gain_negative", "the gain of joint {joint} is negative ({gain:.4g}): its signal has the opposite sign",
-                **facts,
-            ))  # fmt: skip
-    return warnings
+    units = (*unknowns.units, *(name.unit for name in names))
+    return Unknowns((*unknowns.names, *names), units, np.hstack([unknowns.place, shifted]), own)

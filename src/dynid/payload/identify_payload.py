@@ -6,6 +6,9 @@ Logs share the robot's parameters, not its friction; all that a difference sees 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 
 import numpy as np
 import scipy.linalg
@@ -13,41 +16,48 @@ import scipy.linalg
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, WEAK_MEAN
 from dynid.estimation.identification import Identification
-from dynid.estimation.identify import Logs
-from dynid.estimation.inference.jackknife import jackknife, sensitivity_shifts
+from dynid.estimation.identify import Logs, identify
+from dynid.estimation.inference.jackknife import sensitivity_shifts
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.least_squares import Constraints, Factors, solve
+from dynid.estimation.solve.least_squares import Factors, Solution
 from dynid.identifiability.numeric import find_by_qr
-from dynid.identifiability.relations import Regrouping
-from dynid.messages import Message, Wording
-from dynid.payload.payload import Fit, Payload
-from dynid.payload.regrouping import compose_regroupings, find_identifiable_payload
+from dynid.logs.read import list_logs
+from dynid.messages import Message, Option, Wording
+from dynid.payload.bilinear import NOT_SETTLED, Bilinear, BilinearSolution, solve_bilinear
+from dynid.payload.payload import Fit, Payload, make_payload, reach_of
+from dynid.payload.regrouping import find_identifiable_payload
 from dynid.payload.two_runs import (
-    TwoRuns,
-    add_unknowns,
     collect_two_runs,
     find_carrier,
     known_zeros_of_link,
     payload_names,
-    rewrite_blocks,
+    poor_fit_warnings,
 )
+from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS
+from dynid.robot.io.force_sensor import with_sensor_from_file
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+DISAGREE = 6.0
+"""Standard deviations of a gain by which two of them differ by chance in one of some ten thousand pairs."""
+
+GAIN_SIGMA = 0.1
+"""Relative standard deviation of drive gains about which nothing is said: published ones are easily 10 % off."""
 
 
 @one_blas_thread
 def identify_payload(
     robot: Robot,
     loaded: Logs,
-    unloaded: Logs,
+    unloaded: Logs | Identification,
     *,
     link: str | None = None,
     model: str = "torque",
+    sensor: ForceSensor | str | Path | None = None,
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,
     cutoff: float | None = None,
@@ -56,129 +66,201 @@ def identify_payload(
     offsets_per_log: bool = False,
     friction_per_log: bool = True,
     delay: float = 0.0,
+    gain_sigma: float | None = None,
+    physical: bool = True,
 ) -> Payload:
     """Estimate what a link carries, from logs with it (`loaded`) and without it, on any motions.
 
     All logs share base parameters x; those with the payload see x + K p, p being its ten parameters in the link's
-    frame. link: which one carries, the last where missing. The other arguments are those of `identify`;
-    friction_per_log: every log has its own friction, offsets included, because friction that changes with temperature
-    between the runs would read as a payload; without it only offsets are free, with offsets_per_log. Deviations come
-    from the delete-block jackknife.
+    frame. `unloaded` may be an `Identification` of the robot without the payload, or its file: then the loaded logs are
+    identified alone, and the difference is taken as `payload_between` does. link: which one carries, the last where
+    missing. The other arguments are those of `identify`; friction_per_log: every log has its own friction, offsets
+    included, because friction that changes with temperature between the runs would read as a payload; without it only
+    offsets are free, with offsets_per_log. Deviations come from the delete-block jackknife.
+
+    gain_sigma: relative standard deviation of the drive gains, independent from joint to joint, 0.1 where missing; 0:
+    the torques are true. Factors of the drives are then sought along with the payload, but for that of the joint that
+    shows it best (`.reference`): this one weighs the payload, and its gain's uncertainty is in all intervals.
+    physical: give the values of the body that fits best, where noise alone would make them impossible.
     """
+    sigma = _check_gain_sigma(gain_sigma, model)
     options = Options(
-        model=model, friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff, joints=joints,
+        model=model, sensor=sensor, friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff, joints=joints,
         offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay,
     )  # fmt: skip
+    result = _result_of_unloaded(unloaded)
+    if result is not None:
+        check_same_robot(robot, result.robot)
+        alone = identify(
+            robot, loaded, model=model, sensor=sensor, friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff,
+            joints=joints, offsets_per_log=offsets_per_log, friction_per_log=friction_per_log and _are_several(loaded),
+            delay=delay, on_progress=on_progress,
+        )  # fmt: skip
+        return payload_between(alone, result, link=link, gain_sigma=gain_sigma, physical=physical)
+    assert not isinstance(unloaded, Identification)
+    if sensor is not None:
+        robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else with_sensor_from_file(robot, sensor)
     runs = collect_two_runs(robot, loaded, unloaded, link, options, on_progress)
     if on_progress is not None:
         on_progress("solving", 1.0)
-    blocks_of_friction = runs.choose_friction(options)
-    options.refuse_offsets_without_block(blocks_of_friction)
-    unknowns = _unknowns_with_payload(runs, blocks_of_friction, options.friction_blocks_per_log(blocks_of_friction))
-    constraints = runs.zero_constraints(unknowns)
-    blocks = rewrite_blocks(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))
-    factors = total_factors(blocks)
-    structure = _structural_regrouping(runs, unknowns, constraints)
-    reduced = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in structure.kept])
-    if constraints is not None:
-        constraints = Constraints(constraints.matrix[:, list(structure.kept)], constraints.right)
-    solution = solve(reduced, factors, constraints=constraints)
-    deviations = jackknife(reduced, solution, blocks)
-    equation = runs.state.equation
-    regrouping = compose_regroupings(structure, solution.regrouping)
-    to_base = np.zeros((equation.base_column_count, len(unknowns) - 10))
+    friction_blocks = runs.choose_friction(options)
+    options.refuse_offsets_without_block(friction_blocks)
+    state, equation = runs.state, runs.state.equation
+    unknowns = Unknowns.of(
+        equation, friction_blocks, state.logs, per_log=options.friction_blocks_per_log(friction_blocks),
+        left_out=state.unseen_harmonics,
+    )  # fmt: skip
+    known = np.full((1, 10), np.nan)
+    problem = Bilinear.of(runs, unknowns, friction_blocks, known, spread=np.sqrt(2.0) * sigma if sigma else None)
+    factors = total_factors(runs.blocks)
+    drives = [c for c, channel in enumerate(equation.channels) if not channel.of_base]
+    found, reference = _solve_with_drives(problem, factors, drives if sigma else [])
+    solution, reduced = found.solution, found.unknowns
+    deviations = found.deviations()
+    before = problem.first_payload
+    to_base = np.zeros((equation.base_column_count, before))
     place = unknowns.place[0, : equation.base_column_count]
     to_base[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
-    reading = find_identifiable_payload(unknowns.names, regrouping, equation, to_base, runs.K, runs.mean_posture)
-    kept = range(len(reduced)) if solution.regrouping is None else solution.regrouping.kept
-    chosen = [list(kept)[row] for row in reading.places]
-    shifts = sensitivity_shifts(equation, reduced, solution, factors)
-    covariance = (solution.covariance if deviations is None else deviations.covariance) + shifts.T @ shifts
-    nrmse = nrmse_per_channel(reduced, solution.values, factors)
-    fit = runs.fit_from_values(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
-    return Payload(
-        fit=fit,
-        method="jointly from logs",
-        units=reading.units,
-        covariance=covariance[np.ix_(chosen, chosen)],
-        unidentifiable=reading.lost,
+    names = problem.unknowns.names[: problem.first_factor]
+    reading = find_identifiable_payload(names, found.regrouping, equation, to_base, runs.K, runs.mean_posture)
+    chosen = [reduced.names.index(names[found.regrouping.kept[row]]) for row in reading.places]
+    shifts = [sensitivity_shifts(equation, reduced, solution, factors)]
+    if sigma:
+        shifts.append(found.gain_shifts(factors, sigma, drives))
+    systematic = np.concatenate(shifts)
+    scatter = solution.covariance if deviations is None else deviations.covariance
+    covariance = scatter + systematic.T @ systematic
+    nrmse = found.nrmse(factors)
+    fit = runs.fit_from_values(reading.names, solution.values[chosen], deviations, friction_blocks, nrmse)
+    return make_payload(
+        fit, "jointly from logs", reading, covariance[np.ix_(chosen, chosen)],
+        scatter=scatter[np.ix_(chosen, chosen)], physical=physical, gain_sigma=sigma,
+        reference=None if reference is None else equation.channel_names[reference],
         channels=equation.channel_names,
+        reach=reach_of(robot),
         doubts=(
-            *(repeat.warning for repeat in runs.state.repeats),
+            *(() if found.settled else (NOT_SETTLED,)),
+            *_disagreement_warnings(found, reference, sigma),
+            *(repeat.warning for repeat in state.repeats),
             *poor_fit_warnings(nrmse, jackknifed=deviations is not None),
         ),
-    )
+    )  # fmt: skip
 
 
-def nrmse_per_channel(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
-    """NRMSE per channel over all logs, NaN where no torque was used."""
-    channels = len(unknowns.channels)
-    squares, spread = np.zeros(channels), np.zeros(channels)
-    for log, of_log in factors.items():
-        for c, factor in enumerate(of_log):
-            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, values))
-            spread[c] += factor.sum_of_squares_about_mean
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt(squares / spread))
+def _check_gain_sigma(gain_sigma: float | None, model: str) -> float:
+    """The relative standard deviation of the drive gains; 0 where no torques of drives are used."""
+    if model == "reaction":
+        if gain_sigma:
+            raise IdentificationError(
+                "gain_sigma_without_drives", "model 'reaction' uses no drives, but {option} is given",
+                "declare uncertain sensitivities of the force plate in its file",
+                option=Option("gain_sigma", gain_sigma),
+            )  # fmt: skip
+        return 0.0
+    if gain_sigma is None:
+        return GAIN_SIGMA
+    if isinstance(gain_sigma, bool) or not isinstance(gain_sigma, int | float) or not 0.0 <= gain_sigma < 1.0:
+        raise IdentificationError(
+            "gain_sigma_out_of_range", "{option}: got {value!r}",
+            "give the relative standard deviation of the drive gains, a number from 0 to below 1",
+            option=Wording("gain_sigma", "--gain-sigma"), value=str(gain_sigma)[:60],
+        )  # fmt: skip
+    return float(gain_sigma)
 
 
-def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
-    """Reasons not to believe a result."""
-    warnings = [] if jackknifed else [FEW_BLOCKS]
-    finite = nrmse[np.isfinite(nrmse)]
-    if len(finite) and finite.mean() > WEAK_MEAN:
-        warnings.append(Message(
-            "torques_not_explained", "the residual is as large as {percent:.0f} % of the signal: is this the right "
-            "robot, are units, signs and the order of joints right?", percent=100.0 * float(finite.mean()),
-        ))  # fmt: skip
-    return tuple(warnings)
+def _result_of_unloaded(unloaded: object) -> Identification | None:
+    """The identification that stands for the unloaded logs; None where these are logs."""
+    if isinstance(unloaded, list | tuple) and len(unloaded) == 1:
+        unloaded = unloaded[0]
+    if isinstance(unloaded, Identification):
+        return unloaded
+    if isinstance(unloaded, str | PathLike) and Path(unloaded).suffix.lower() == ".json":
+        return Identification.load(Path(unloaded))
+    return None
 
 
-def _unknowns_with_payload(runs: TwoRuns, friction: tuple[str, ...], per_log: tuple[str, ...]) -> Unknowns:
-    """Unknowns of the robot, then the payload's ten, which only loaded logs have."""
-    state = runs.state
-    unknowns = Unknowns.of(state.equation, friction, state.logs, per_log=per_log, left_out=state.unseen_harmonics)
-    place = np.full((state.logs, 10), -1, dtype=np.int64)
-    place[runs.unloaded :] = np.arange(10)
-    names = payload_names(state.equation.robot.links[runs.carrier])
-    return add_unknowns(unknowns, names, place, [range(10)] * len(unknowns.channels))
+def _are_several(logs: Logs) -> bool:
+    """Whether friction of each log apart has a meaning."""
+    return len(list_logs(logs)) > 1
 
 
-def _payload_columns(runs: TwoRuns, log: int, c: int, R: Array) -> Array:
-    """Rows with ten further columns: base columns times K in loaded logs."""
-    channel = runs.state.equation.channels[c]
-    seen = channel.columns[: channel.base]
-    own = R[:, : channel.base] @ runs.K[seen] if runs.is_loaded(log) else np.zeros((len(R), 10))
-    return np.column_stack([R[:, :-1], own, R[:, -1]])
+def _solve_with_drives(
+    problem: Bilinear, factors: Factors, drives: Sequence[int]
+) -> tuple[BilinearSolution, int | None]:
+    """Solve with factors of uncertain drives, relative to that of the one that shows the payload best, and which it is.
+
+    It is chosen by the noise that is left once the factors fit: what wrong gains leave would prefer gains that agree.
+    """
+    channels = problem.runs.state.equation.channels
+    ones, sought = np.ones(len(channels)), np.zeros(len(channels), dtype=np.bool_)
+    if not drives or problem.runs.state.equation.options.is_scalar:
+        return solve_bilinear(problem, factors, ones, sought), drives[0] if drives else None
+    some, start = problem.solve_with_factors(factors, ones)
+    reference = _find_weighing_channel(problem, factors, drives, some, start)
+    for _ in range(2):
+        sought[drives] = True
+        sought[reference] = False
+        found = solve_bilinear(problem, factors, ones, sought)
+        better = _find_weighing_channel(problem, factors, drives, found.unknowns, found.solution)
+        if better == reference:
+            break
+        before, reference = reference, better
+    else:
+        reference = before
+    return found, reference
 
 
-def _structural_regrouping(runs: TwoRuns, unknowns: Unknowns, constraints: Constraints | None) -> Regrouping:
-    """How the unknowns regroup on any motion of the joints that moved."""
-    rows = runs.random_rows(unknowns)
-    if rows is None:
-        return Regrouping(tuple(range(len(unknowns))), np.eye(len(unknowns)))
-    place, payload = unknowns.place[0, : runs.state.equation.base_column_count], len(unknowns) - 10
-    seen = place >= 0
-    for log, _, own in rows:
-        if runs.is_loaded(log):
-            own[:, payload:] = own[:, place[seen]] @ runs.K[seen]
-    A = np.concatenate([own for _, _, own in rows])
-    if constraints is not None:
-        A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
-    return find_by_qr(A).regrouping
+def _disagreement_warnings(found: BilinearSolution, reference: int | None, sigma: float) -> tuple[Message, ...]:
+    """Warn of drives whose gains differ by more than their uncertainty allows."""
+    names = found.problem.runs.state.equation.channel_names
+    return tuple(
+        Message(
+            "gains_disagree", "the torques of joint {joint} fit those of joint {reference} with a factor of "
+            "{factor:.3g}, which gains known to {percent:.3g} % do not explain",
+            "check gains, units and signs of the torques", joint=names[c],
+            reference=names[reference or 0], factor=float(found.k[c]), percent=100.0 * sigma,
+        )
+        for c in np.flatnonzero(found.sought).tolist()
+        if found.k[c] < 0.0 or abs(found.k[c] - 1.0) > DISAGREE * sigma
+    )  # fmt: skip
+
+
+def _find_weighing_channel(
+    problem: Bilinear, factors: Factors, drives: Sequence[int], unknowns: Unknowns, solution: Solution
+) -> int:
+    """The drive that shows the payload best: with the largest torque of it over the noise."""
+    runs, power = problem.runs, np.zeros(len(drives))
+    for row, c in enumerate(drives):
+        channel = runs.state.equation.channels[c]
+        K = runs.K[channel.columns[: channel.base]]
+        for log, of_log in factors.items():
+            if runs.is_loaded(log):
+                payload = unknowns.values_of_channel(log, c, solution.values)[-11:-1]
+                power[row] += float(np.sum((of_log[c].R[:, : channel.base] @ (K @ payload)) ** 2))
+        power[row] /= solution.noise[c] ** 2
+    return drives[int(np.argmax(power))]
 
 
 @one_blas_thread
-def payload_between(loaded: Identification, unloaded: Identification, *, link: str | None = None) -> Payload:
+def payload_between(
+    loaded: Identification,
+    unloaded: Identification,
+    *,
+    link: str | None = None,
+    gain_sigma: float | None = None,
+    physical: bool = True,
+) -> Payload:
     """What a link carries, from results with it and without it, of any models (also read from files).
 
     Both see standard parameters X of the same robot: v0 = B0 X, v1 = B1 (X + E p), B regrouping X to what each result
     could tell. Least squares, weighted by each result's information, gives p, a linear function of both values; its
     deviations follow from the sum of their covariances, but for uncertain sensitivities of a force plate, which shift
     both results at once: both must come from one plate. Friction is each result's own.
+    gain_sigma and physical: as in `identify_payload`; wrong gains of the same drives shift both results at once.
     """
     robot = unloaded.robot
-    _check_same_robot(loaded.robot, robot)
+    check_same_robot(loaded.robot, robot)
+    sigmas = [_check_gain_sigma(gain_sigma, result.equation.options.model) for result in (unloaded, loaded)]
     logs = {file.sha256 for file in unloaded.origin.inputs}
     if loaded.origin.inputs and logs.issuperset(file.sha256 for file in loaded.origin.inputs):
         raise IdentificationError(
@@ -215,8 +297,12 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
             "sensitivities_declared_once", "one result declares uncertain sensitivities of its force plate, the other "
             "does not",
         )  # fmt: skip
-    common = np.hstack(shifts) @ G.T
-    spread = G @ scipy.linalg.block_diag(*covariances) @ G.T + common.T @ common
+    drives = list(dict.fromkeys((*unloaded.channels, *loaded.channels)))
+    pair = zip((unloaded, loaded), sigmas, strict=True)
+    gains = [_gain_shifts_of_result(result, sigma, drives) for result, sigma in pair]
+    common = np.concatenate([np.hstack(shifts), np.hstack(gains)]) @ G.T
+    scatter = G @ scipy.linalg.block_diag(*covariances) @ G.T
+    spread = scatter + common.T @ common
     M = loaded.equation.base.matrix[:, : len(E)]
     to_base = np.column_stack([M, np.zeros((len(M), len(runs)))])
     reading = find_identifiable_payload(names, regrouping, loaded.equation, to_base, M @ E, None)
@@ -252,18 +338,34 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
         findings=(*unloaded.findings, *loaded.findings),
         notes=(),
     )
-    return Payload(
-        fit=fit,
-        method="difference of two results",
-        units=reading.units,
-        covariance=spread[np.ix_(reading.places, reading.places)],
-        unidentifiable=lost,
-        channels=loaded.channels,
+    return make_payload(
+        fit, "difference of two results", replace(reading, lost=lost), spread[np.ix_(reading.places, reading.places)],
+        scatter=scatter[np.ix_(reading.places, reading.places)],
+        physical=physical, gain_sigma=max(sigmas), reference=None, channels=loaded.channels, reach=reach_of(robot),
         doubts=tuple(told),
-    )
+    )  # fmt: skip
 
 
-def _check_same_robot(one: Robot, other: Robot) -> None:
+def _gain_shifts_of_result(result: Identification, sigma: float, drives: list[str]) -> Array:
+    """Shifts (drives, base parameters) of base parameters by one standard deviation of each drive gain.
+
+    A signal (1 + e) y of channel c shifts the values by e (A'A)^-1 A_c'y_c, A the weighted rows.
+    """
+    shifts = np.zeros((len(drives), len(result.names)))
+    rows = {(log, c): f.R / result.noise[c] for log, of_log in enumerate(result.factors) for c, f in enumerate(of_log)}
+    A = np.concatenate([R[:, :-1] for R in rows.values()])
+    scale = np.linalg.norm(A, axis=0)
+    scale[scale == 0.0] = 1.0
+    R = np.linalg.qr(A / scale, mode="r")
+    for (_, c), own in rows.items():
+        if sigma and result.equation.channel_kinds[c] == "torque":
+            pull = own[:, :-1].T @ own[:, -1] / scale
+            half = scipy.linalg.solve_triangular(R, pull, trans="T")
+            shifts[drives.index(result.channels[c])] += sigma * scipy.linalg.solve_triangular(R, half) / scale
+    return shifts[:, [k for k, name in enumerate(result.names) if name in set(result.equation.base.names)]]
+
+
+def check_same_robot(one: Robot, other: Robot) -> None:
     """Raise where two results are not of the same robot."""
     same = one.parameter_names == other.parameter_names and one.known_zeros == other.known_zeros
     same = same and np.allclose(one.gravity, other.gravity, rtol=1e-9, atol=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,13 +15,45 @@ from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.identification import FlatField
 from dynid.messages import Message
+from dynid.payload.regrouping import IdentifiablePayload
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.parameter import Parameter
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 ELEMENTS = ("xx", "xy", "xz", "yy", "yz", "zz")
 CERTAIN = 1e-9
 """Masses below this (kg) are none."""
+
+DENSEST = 23000.0
+"""Density (kg/m^3) above that of any metal."""
+
+
+def largest_mass(reach: float) -> float:
+    """Mass (kg) above which no arm of a reach (m) carries it: arms that are sold carry up to 50 kg per reach^3."""
+    return max(300.0 * reach**3, 30.0)
+
+
+def largest_tool(reach: float) -> float:
+    """Distance (m) from the carrying link's origin that no tool has its centre at, nor its mass on average."""
+    return 0.5 + 0.5 * reach
+
+
+def reach_of(robot: Robot) -> float:
+    """Longest sum of distances between joint origins from the base (m)."""
+    lengths: list[float] = []
+    for link in robot.links:
+        own = float(np.linalg.norm(link.placement.translation))
+        lengths.append(own + (lengths[link.parent] if link.parent >= 0 else 0.0))
+    return max(lengths, default=0.0)
+
+
+def implausible_mass(mass: float, reach: float) -> Message:
+    """A mass that an arm of a reach does not carry."""
+    return Message(
+        "payload_mass_implausible", "a payload of {mass:.4g} kg is too heavy for an arm whose reach is {reach:.2g} m",
+        "check that masses are in kg (not g) and torques in N m", mass=mass, reach=reach,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +124,10 @@ class Payload(ResultWithFit):
     """What a link carries, in the frame of that link, with standard deviations.
 
     names, values, sigma: what the data tell, parameters XX XY XZ YY YZ ZZ MX MY MZ M (about the frame's origin) or
-    sums of them such as `ZZ + 0.19 M`; unidentifiable: what they do not tell, and the remedy.
+    sums of them such as `ZZ + 0.19 M`; unidentifiable: what they do not tell, and the remedy. unconstrained: the values
+    before they were made those of a body that can exist (`physical`). gain_sigma: relative standard deviation of the
+    drive gains, part of sigma; reference: the joint whose gain weighs the payload, None where there is no such one.
+    reach: of the robot, m.
     """
 
     method: str
@@ -101,6 +136,11 @@ class Payload(ResultWithFit):
     unidentifiable: tuple[Unidentifiable, ...]
     channels: tuple[str, ...]
     doubts: tuple[Message, ...]
+    unconstrained: Array
+    physical: bool
+    gain_sigma: float
+    reference: str | None
+    reach: float
 
     @property
     def sigma(self) -> Array:
@@ -115,10 +155,14 @@ class Payload(ResultWithFit):
     @cached_property
     def parameters(self) -> Array:
         """Ten standard parameters, NaN where one is not known by itself."""
+        return self._single_parameters(self.values)
+
+    def _single_parameters(self, values: Array) -> Array:
+        """Ten standard parameters of values."""
         p = np.full(10, np.nan)
         for k, name in enumerate(self.names):
             if name in SYMBOLS:
-                p[SYMBOLS.index(name)] = self.values[k]
+                p[SYMBOLS.index(name)] = values[k]
         return p
 
     @cached_property
@@ -140,13 +184,13 @@ class Payload(ResultWithFit):
         J = np.column_stack([body_values(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(10)])
         values = body_values(p)
         J = np.where(np.isnan(J), 0.0, J)
-        sigma = np.sqrt(np.einsum("ij,jk,ik->i", J, C, J))
+        sigma = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", J, C, J), 0.0))
         return values, np.where(np.isnan(values), np.nan, sigma)
 
     @property
     def has_mass(self) -> bool:
         """Whether the mass is known and differs from none by more than its interval."""
-        M, sigma = self.parameters[9], math.sqrt(self.parameter_covariance[9, 9])
+        M, sigma = self._single_parameters(self.unconstrained)[9], math.sqrt(self.parameter_covariance[9, 9])
         return bool(abs(M) > max(self.quantile * sigma, CERTAIN))
 
     @property
@@ -182,7 +226,8 @@ class Payload(ResultWithFit):
     @cached_property
     def warnings(self) -> tuple[Message, ...]:
         """What must be read."""
-        return (*self.unknown, *self._impossible_body_warnings(), *self.doubts)
+        impossible = self._impossible_body_warnings()
+        return (*self.unknown, *impossible, *(() if impossible else self._implausible_body_warnings()), *self.doubts)
 
     @property
     def unknown(self) -> tuple[Message, ...]:
@@ -198,23 +243,30 @@ class Payload(ResultWithFit):
 
     def _impossible_body_warnings(self) -> tuple[Message, ...]:
         """Say in words why no body can have these values, where they are wrong by more than their intervals."""
-        p, half = self.parameters, self.quantile * np.sqrt(np.diag(self.parameter_covariance))
+        p = self._single_parameters(self.unconstrained)
+        half = self.quantile * np.sqrt(np.diag(self.parameter_covariance))
         told = [
             Message(
-                "payload_negative", "the payload's {quantity} is negative ({value:.4g} +- {half_width:.2g}): no body "
-                "has it; were the logs mixed up, or torques of the wrong sign?", quantity=what, value=float(p[k]),
-                half_width=float(half[k]),
+                "payload_negative", "the payload's {quantity} is negative ({value:.4g} +- {half_width:.2g}), which is "
+                "physically impossible", "check whether the loaded and unloaded logs are exchanged, and the signs of "
+                "the torques", quantity=what, value=float(p[k]), half_width=float(half[k]),
             )
             for k, what in ((9, "mass"), (0, "XX"), (3, "YY"), (5, "ZZ"))
             if p[k] + half[k] < -CERTAIN
-        ]  # fmt: skip
+        ][:1]  # fmt: skip
         M = p[9]
         if np.isfinite(M) and not self.has_mass and not told:
             told.append(Message(
                 "payload_mass_insignificant", "the payload's mass ({mass:.3g} +- {half_width:.2g} kg) cannot be "
-                "distinguished from zero: its centre is not known", mass=float(M), half_width=float(half[9]),
+                "distinguished from zero: its centre is not known", "use a heavier payload or livelier motions",
+                mass=float(M), half_width=float(half[9]),
             ))  # fmt: skip
-        if told or not np.isfinite(self.inertia).all():
+        elif not told and np.all(np.abs(self.unconstrained) <= self.quantile * self.sigma):
+            told.append(Message(
+                "payload_not_visible", "nothing of the payload can be distinguished from zero",
+                "check that the loaded log was recorded with it, and use livelier motions",
+            ))  # fmt: skip
+        if told or not np.isfinite(p).all():
             return tuple(told)
         excess, deviation = _triangle_violation(p, self.parameter_covariance)
         if excess + self.quantile * deviation < -CERTAIN:
@@ -222,6 +274,32 @@ class Payload(ResultWithFit):
                 "payload_inertia_impossible", "no body has the payload's inertia: its largest principal moment exceeds "
                 "the sum of the two others by {excess:.2g} +- {half_width:.1g} kg m^2", excess=-2.0 * excess,
                 half_width=2.0 * self.quantile * deviation,
+            ))  # fmt: skip
+        return tuple(told)
+
+    def _implausible_body_warnings(self) -> tuple[Message, ...]:
+        """Warn of bodies that no tool is like, where they differ by more than their intervals."""
+        told, q, size = [], self.quantile, largest_tool(self.reach)
+        if self.mass - q * self.mass_sigma > largest_mass(self.reach):
+            told.append(implausible_mass(self.mass, self.reach))
+        centre = np.nan_to_num(self.com)
+        distance = float(np.linalg.norm(centre))
+        if distance - q * float(np.linalg.norm(np.nan_to_num(self.com_sigma))) > size:
+            told.append(Message(
+                "payload_centre_implausible", "the payload's centre of mass lies {distance:.3g} m from the origin of "
+                "link {link}", "check units, gains and signs of the torques, and which link carries", link=self.link,
+                distance=distance,
+            ))  # fmt: skip
+        if not self.has_mass or not np.isfinite(self.inertia).all():
+            return tuple(told)
+        spread = np.linalg.eigvalsh(0.5 * np.trace(self.inertia) * np.eye(3) - self.inertia) / self.mass
+        slack = q * float(np.linalg.norm(self.inertia_sigma)) / abs(self.mass)
+        densest = self.mass / (4.0 / 3.0 * np.pi * np.prod(np.sqrt(5.0 * np.maximum(spread + slack, 1e-12))))
+        if densest > DENSEST or np.sqrt(max(float(spread[-1]) - slack, 0.0)) > size:
+            told.append(Message(
+                "payload_density_implausible", "the payload's inertia is that of a solid body of {density:.2g} kg/m^3",
+                "check units, gains and signs of the torques; a livelier motion shows the inertia better",
+                density=float(self.mass / (4.0 / 3.0 * np.pi * np.prod(np.sqrt(5.0 * np.maximum(spread, 1e-12))))),
             ))  # fmt: skip
         return tuple(told)
 
@@ -247,6 +325,10 @@ class Payload(ResultWithFit):
             "inertia_sigma": [floats_for_json(row) for row in self.inertia_sigma],
             "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.unidentifiable],
             "channels": list(self.channels),
+            "unconstrained": floats_for_json(self.unconstrained),
+            "physical": self.physical,
+            "gain_sigma": self.gain_sigma,
+            "reference": self.reference,
             "warnings": list(self.warnings),
         }
 
@@ -262,6 +344,131 @@ class Payload(ResultWithFit):
             for name, value, h, unit in zip(self.names, self.values, half, self.units, strict=True)
         ]
         return "\n".join([*lines, *(f"  {text}" for text in self.unknown)])
+
+
+def make_payload(
+    fit: Fit,
+    method: str,
+    reading: IdentifiablePayload,
+    covariance: Array,
+    *,
+    scatter: Array,
+    physical: bool,
+    gain_sigma: float,
+    reference: str | None,
+    channels: tuple[str, ...],
+    reach: float,
+    doubts: tuple[Message, ...],
+) -> Payload:
+    """The payload of values and covariance; physical: with the values of the possible body that is nearest to them.
+
+    Near is meant in units of scatter, the covariance without what all torques have in common: a wrong gain scales a
+    body, and would make an impossible one possible only by making it vanish. A mass that is negative by more than its
+    interval stays: no body is near it, and a warning says so.
+    """
+    values, raw = fit.values, fit.values
+    if fit.groups and len(raw):
+        quantile = _effective_quantile(np.diag(scatter) / np.maximum(np.diag(covariance), 1e-300), fit.groups)
+        fit = replace(fit, quantile=min(fit.quantile, quantile))
+    if physical:
+        values = nearest_body_values(raw, scatter, reading.shares, fit.quantile * np.sqrt(np.diag(covariance)))
+    return Payload(
+        fit=replace(fit, values=values), method=method, units=reading.units, covariance=covariance,
+        unidentifiable=reading.lost, channels=channels, doubts=doubts, unconstrained=raw, physical=physical,
+        gain_sigma=gain_sigma, reference=reference, reach=reach,
+    )  # fmt: skip
+
+
+def _effective_quantile(shares: Array, groups: int) -> float:
+    """Student's t for variances of which shares (values,) come from groups of blocks and the rest is known beforehand.
+
+    Degrees of freedom are Welch and Satterthwaite's, for the median share.
+    """
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, (groups - 1) / max(float(np.median(shares)), 1e-6) ** 2))
+
+
+FLAT = 1e-4
+"""Share of a standard deviation that the metric of the nearest body may be wrong by: sums are known much better."""
+
+
+def nearest_body_values(values: Array, covariance: Array, shares: Array, half: Array) -> Array:
+    """Values of the body nearest to some, in units of their covariance; shares (values, 10): of the ten parameters.
+
+    (S p - v)' C^-1 (S p - v) is minimised over bodies p, those with a pseudo-inertia that is positive semidefinite.
+    Values that hold the robot's parameters too (NaN) follow the others by their covariance. Where a body has the
+    values, or a mass is negative beyond its interval of half the width `half`, they stay.
+    """
+    own = np.flatnonzero(np.isfinite(shares).all(axis=1))
+    sigma = np.sqrt(np.diag(covariance))
+    S, v = shares[own], values[own]
+    mass = [k for k in own if np.array_equal(shares[k], np.eye(10)[9])]
+    if not len(own) or any(values[k] + half[k] < 0.0 for k in mass) or _has_body(S, v):
+        return values
+    floor = np.maximum(sigma[own], 1e-9 * np.abs(v) + 1e-300)
+    w, V = np.linalg.eigh(covariance[np.ix_(own, own)] / np.outer(floor, floor) + FLAT**2 * np.eye(len(own)))
+    U = (V / np.sqrt(w)).T / floor  # U'U = C^-1
+    scale = _parameter_scale(S, v)
+    A, b = U @ S * scale, U @ v
+    p = scale * _minimise_over_bodies(A.T @ A, -A.T @ b, scale, np.zeros(0))
+    if not np.isfinite(p).all():
+        return values
+    moved = values + covariance[:, own] @ (U.T @ (U @ (S @ p - v)))
+    moved[own] = S @ p
+    return np.asarray(moved)
+
+
+def _parameter_scale(S: Array, v: Array) -> Array:
+    """Sizes (10,) of the parameters of a body that is about as heavy and large as the values say."""
+    p = np.abs(np.linalg.lstsq(S, v, rcond=None)[0])
+    mass = max(float(p[9]), float(p[6:9].max()), float(p[:6].max()), 1e-6)
+    length = min(max(float(p[6:9].max()) / mass, np.sqrt(float(p[:6].max()) / mass), 0.03), 1.0)
+    return np.asarray(mass * np.array([length**2] * 6 + [length] * 3 + [1.0]))
+
+
+def _has_body(S: Array, v: Array) -> bool:
+    """Whether some body p has the values v = S p: the largest t with a pseudo-inertia above t, but for rounding."""
+    scale = _parameter_scale(S, v)
+    size = np.maximum(np.abs(v), np.abs(S) @ scale)
+    found = _minimise_over_bodies(
+        np.zeros((10, 10)), np.zeros(10), scale, v / size, S * scale / size[:, None], margin=True
+    )  # fmt: skip
+    return bool(found[-1] > -1e-7)
+
+
+def _minimise_over_bodies(
+    H: Array, g: Array, scale: Array, right: Array, equal: Array | None = None, *, margin: bool = False
+) -> Array:
+    """Minimise p'Hp / 2 + g'p over bodies of parameters p * scale, under equal @ p = right.
+
+    margin: maximise t (at most 1) instead, the last unknown, with pseudo-inertias of at least t times the unit.
+    """
+    import clarabel
+    import scipy.sparse as sparse
+
+    upper = [(i, j) for j in range(4) for i in range(j + 1)]
+    length = np.sqrt(scale[0] / scale[9])
+    units = np.array([length] * 3 + [1.0]) * np.sqrt(scale[9])
+    parts = [pseudo_inertia(unit * scale) / np.outer(units, units) for unit in np.eye(10)]
+    columns = [[P[i, j] * (1.0 if i == j else np.sqrt(2.0)) for i, j in upper] for P in parts]
+    body, equal = -np.array(columns).T, np.zeros((0, 10)) if equal is None else equal
+    cones = [clarabel.ZeroConeT(len(right)), clarabel.PSDTriangleConeT(4)]
+    rows, b = [equal, body], [right, np.zeros(10)]
+    if margin:
+        H, g = np.zeros((11, 11)), np.append(np.zeros(10), -1.0)
+        unit = np.array([1.0 if i == j else 0.0 for i, j in upper])
+        rows = [np.column_stack([equal, np.zeros(len(right))]), np.column_stack([body, unit]), np.eye(11)[10:]]
+        cones, b = [*cones, clarabel.NonnegativeConeT(1)], [*b, np.ones(1)]
+    used = [k for k, part in enumerate(b) if len(part)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.max_threads = False, 1
+    found = clarabel.DefaultSolver(
+        sparse.csc_matrix(np.triu(H)), g, sparse.csc_matrix(np.concatenate([rows[k] for k in used])),
+        np.concatenate([b[k] for k in used]), [cones[k] for k in used], settings,
+    ).solve()  # fmt: skip
+    solved = str(found.status) in ("Solved", "AlmostSolved")
+    return np.array(found.x) if solved else np.full(len(g), np.nan)
 
 
 def body_values(p: Array) -> Array:
@@ -301,7 +508,7 @@ def _triangle_violation(p: Array, C: Array) -> tuple[float, float]:
     v = V[:, 0]
     J = np.column_stack([body_values(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(10)])[4:]
     gradient = np.array([0.5 * np.trace(D) - v @ D @ v for D in map(_symmetric_matrix, J.T)])
-    return float(w[0]), float(np.sqrt(gradient @ C @ gradient))
+    return float(w[0]), float(np.sqrt(max(float(gradient @ C @ gradient), 0.0)))
 
 
 # A payload that is known: mass, centre of mass and inertia, checked.
@@ -326,11 +533,7 @@ def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: objec
 def check_payload_parameters(parameters: object) -> Array:
     """Ten standard parameters that a body can have."""
     p = _check_numbers("parameters", parameters, (10,))
-    if p[9] <= 0.0:
-        raise IdentificationError(
-            "payload_mass_not_positive", "the mass of the payload must be positive, got {mass:.6g} kg",
-            mass=float(p[9]),
-        )  # fmt: skip
+    check_mass(p[9])
     P = pseudo_inertia(p)
     if np.linalg.eigvalsh(P).min() < -1e-6 * np.abs(P).max():
         raise IdentificationError(
@@ -340,10 +543,20 @@ def check_payload_parameters(parameters: object) -> Array:
     return p
 
 
+def check_mass(mass: object) -> float:
+    """A positive mass in kg."""
+    m = float(_check_numbers("mass", mass, ()))
+    if m <= 0.0:
+        raise IdentificationError(
+            "payload_mass_not_positive", "the mass of the payload must be positive, got {mass:.6g} kg", mass=m
+        )
+    return m
+
+
 def _check_numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
     """Finite numbers of one of the shapes; DynidError with their name where they are none."""
     try:
-        x = np.array(value, dtype=np.float64)
+        x = np.array(np.nan if isinstance(value, bool) else value, dtype=np.float64)
     except (TypeError, ValueError):
         x = np.array(np.nan)
     if x.shape not in shapes or not np.isfinite(x).all():

@@ -20,12 +20,16 @@ SMALL = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdentifiablePayload:
-    """Names, units and places (among the kept unknowns) of what the data determine; lost: the rest."""
+    """Names, units and places (among the kept unknowns) of what the data determine; lost: the rest.
+
+    shares (names, 10): of the payload's parameters in each of them, NaN where the robot's have a share too.
+    """
 
     names: tuple[Parameter, ...]
     units: tuple[str, ...]
     places: list[int]
     lost: tuple[Unidentifiable, ...]
+    shares: Array
 
 
 def compose_regroupings(first: Regrouping, second: Regrouping | None) -> Regrouping:
@@ -74,7 +78,9 @@ def find_identifiable_payload(
         remedy = _find_remedy(equation, without + K @ direction[before:], without, posture)
         shares = tuple((name, share) for share, name in terms)
         lost.append(Unidentifiable(names[k], describe_what_is_seen(terms, names[k]), remedy, shares))
-    return IdentifiablePayload(tuple(sums), tuple(units), places, tuple(lost))
+    told = M[places]
+    of_payload = np.where(told[:, :before].any(axis=1, keepdims=True), np.nan, told[:, before:])
+    return IdentifiablePayload(tuple(sums), tuple(units), places, tuple(lost), of_payload)
 
 
 def _drop_rounding_shares(matrix: Array) -> Array:

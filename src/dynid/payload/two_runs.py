@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,7 @@ from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
+from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, WEAK_MEAN
 from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, open_logs
 from dynid.estimation.inference.jackknife import Jackknife
@@ -70,12 +71,14 @@ def known_zeros_of_link(robot: Robot, carrier: int) -> tuple[Parameter, ...]:
     return tuple(link.parameter(symbol) for symbol in SYMBOLS if symbol in link.zero)
 
 
-def payload_names(link: Link) -> tuple[Parameter, ...]:
-    """The ten parameters of what a link carries, by their symbols."""
+def payload_names(link: Link, count: int = 1) -> tuple[Parameter, ...]:
+    """The ten parameters of what a link carries, by their symbols, or of each of several payloads in turn (`M@2`)."""
     return tuple(
-        Parameter(symbol, symbol=symbol, kind="inertial", unit=unit, link=link.name)
+        Parameter(f"{symbol}@{k + 1}" if count > 1 else symbol, symbol=symbol, kind="inertial", unit=unit,
+                  link=link.name)
+        for k in range(count)
         for symbol, unit in zip(SYMBOLS, UNITS, strict=True)
-    )
+    )  # fmt: skip
 
 
 def payload_to_base_matrix(base: BaseParameters, carrier: int) -> Array:
@@ -92,15 +95,15 @@ REFUSED = "load"
 class TwoRuns:
     """Logs without the payload first, then those with it, of one equation.
 
-    blocks: without the torques of joints that stood still, which hold any static friction; used (logs, channels): which
-    remain. K (base, 10): payload to base parameters. zeros: known zeros of the link that carries, which the payload
-    need not share.
+    loads (logs,): number of the payload in a log, -1 without. blocks: without the torques of joints that stood still,
+    which hold any static friction; used (logs, channels): which remain. K (base, 10): payload to base parameters.
+    zeros: known zeros of the link that carries, which the payload need not share.
     """
 
     state: State
     robot: Robot
     carrier: int
-    unloaded: int
+    loads: NDArray[np.int64]
     blocks: tuple[Block, ...]
     used: NDArray[np.bool_]
     K: Array
@@ -108,7 +111,17 @@ class TwoRuns:
 
     def is_loaded(self, log: int) -> bool:
         """Whether the payload was there."""
-        return log >= self.unloaded
+        return bool(self.loads[log] >= 0)
+
+    @property
+    def unloaded(self) -> int:
+        """Number of logs without a payload, which come first."""
+        return int((self.loads < 0).sum())
+
+    @property
+    def payload_names(self) -> tuple[Parameter, ...]:
+        """Ten parameters of every payload."""
+        return payload_names(self.robot.links[self.carrier], int(self.loads.max()) + 1)
 
     @property
     def mean_posture(self) -> Array:
@@ -192,8 +205,15 @@ def collect_two_runs(
     link: str | None,
     options: Options,
     on_progress: Progress | None,
+    *,
+    several: int | None = None,
+    optional: bool = False,
 ) -> TwoRuns:
-    """Read the logs of the loaded and the unloaded runs once, into one state."""
+    """Read the logs of the loaded and the unloaded runs once, into one state.
+
+    several: number of payloads, each in a loaded log of its own; None: all loaded logs have the same one. optional:
+    whether there may be no loaded log at all.
+    """
     if robot.floating:
         raise IdentificationError(
             "floating_base", "'{robot}' floats; payloads are identified on a fixed base", "{fix}", robot=robot.name,
@@ -205,7 +225,14 @@ def collect_two_runs(
             robot=robot.name, unknown=list(robot.unknown),
         )  # fmt: skip
     _refuse_same_logs(loaded, unloaded)
-    without, carrying = _open_payload_logs(robot, unloaded, "without"), _open_payload_logs(robot, loaded, "with")
+    without = _open_payload_logs(robot, unloaded, "without")
+    carrying = _open_payload_logs(robot, loaded, "with", optional=optional)
+    if several is not None and several != len(carrying):
+        raise IdentificationError(
+            "payloads_per_log", "there are {payloads} payloads for {logs} loaded logs",
+            "give one payload per loaded log, or one for all of them", payloads=several, logs=len(carrying),
+        )  # fmt: skip
+    numbers = [*[-1] * len(without), *(k if several else 0 for k in range(len(carrying)))]
     robot = robot_with_locks_of(robot, (*without, *carrying))
     carrier = find_carrier(robot, link)
     free = without_known_zeros_at(robot, carrier)
@@ -222,7 +249,13 @@ def collect_two_runs(
                 "loaded_equals_unloaded", "{log}, with the payload, holds samples of {other}, without it",
                 "use a run with and one without", log=repeat.name, other=repeat.other,
             )  # fmt: skip
-    count = len(without) - sum(repeat.gone and repeat.log < len(without) for repeat in state.repeats)
+        if several is not None and repeat.log >= len(without):
+            raise IdentificationError(
+                "loaded_log_given_twice", "{log} holds samples of {other}, with another payload",
+                "give every loaded log once", log=repeat.name, other=repeat.other,
+            )  # fmt: skip
+    gone = {repeat.log for repeat in state.repeats if repeat.gone}
+    loads = np.array([number for log, number in enumerate(numbers) if log not in gone], dtype=np.int64)
     used = _used_channels(state)
     for log, found in enumerate(state.findings):
         if not used[log].any():
@@ -236,7 +269,19 @@ def collect_two_runs(
         for block in state.blocks
     )
     K = payload_to_base_matrix(state.equation.base, carrier)
-    return TwoRuns(state, free, carrier, count, blocks, used, K, known_zeros_of_link(robot, carrier))
+    return TwoRuns(state, free, carrier, loads, blocks, used, K, known_zeros_of_link(robot, carrier))
+
+
+def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
+    """Reasons not to believe a result."""
+    warnings = [] if jackknifed else [FEW_BLOCKS]
+    finite = nrmse[np.isfinite(nrmse)]
+    if len(finite) and finite.mean() > WEAK_MEAN:
+        warnings.append(Message(
+            "torques_not_explained", "the residual is as large as {percent:.0f} % of the signal: is this the right "
+            "robot, are units, signs and the order of joints right?", percent=100.0 * float(finite.mean()),
+        ))  # fmt: skip
+    return tuple(warnings)
 
 
 def rewrite_blocks(blocks: tuple[Block, ...], write: Callable[[int, int, Array], Array]) -> tuple[Block, ...]:
@@ -261,20 +306,6 @@ def _rescale_factors(factors: tuple[ChannelFactor, ...], scale: Array) -> tuple[
     )
 
 
-def add_unknowns(
-    unknowns: Unknowns, names: Sequence[Parameter], place: NDArray[np.int64], channels: Sequence[Sequence[int]]
-) -> Unknowns:
-    """Unknowns with further ones; place (logs, new columns): which, -1: none; channels: new columns of each channel."""
-    columns = unknowns.place.shape[1]
-    shifted = np.where(place >= 0, place + len(unknowns), -1)
-    own = tuple(
-        np.concatenate([before, columns + np.array(more, dtype=np.int64)])
-        for before, more in zip(unknowns.channels, channels, strict=True)
-    )
-    units = (*unknowns.units, *(name.unit for name in names))
-    return Unknowns((*unknowns.names, *names), units, np.hstack([unknowns.place, shifted]), own)
-
-
 def _used_channels(state: State) -> NDArray[np.bool_]:
     """Whether a channel's torque counts (logs, channels): not where its joint stands still and has friction."""
     equation = state.equation
@@ -288,9 +319,11 @@ def _used_channels(state: State) -> NDArray[np.bool_]:
     return used
 
 
-def _open_payload_logs(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
-    """Logs with or without the payload, opened; IdentificationError where there are none."""
+def _open_payload_logs(robot: Robot, logs: Logs, which: str, *, optional: bool = False) -> tuple[Log, ...]:
+    """Logs with or without the payload, opened; IdentificationError where there are none but should be."""
     if not list_logs(logs):
+        if optional:
+            return ()
         raise IdentificationError(
             "missing_payload_run", "there is no log {which} the payload", "give one with and one without it",
             which=which,

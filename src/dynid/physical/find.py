@@ -15,7 +15,7 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.messages import Message, Option, messages_in
 from dynid.physical.attribution import Binding, find_active_bounds, find_data_shares
-from dynid.physical.check import problems_of_body
+from dynid.physical.check import describe_violations
 from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
 from dynid.physical.parameters import PhysicalParameters
@@ -229,9 +229,7 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
     return tuple(notes)
 
 
-def _implausible_bodies(
-    robot: Robot, problem: Problem, values: Array, sources: tuple[str, ...]
-) -> tuple[Message, ...]:
+def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: tuple[str, ...]) -> tuple[Message, ...]:
     """Bodies that can exist and that nobody would build: far from their prior, outside of their link, too dense."""
     warnings, prior = [], problem.values(problem.centre)
     for k in problem.links:
@@ -248,7 +246,7 @@ def _implausible_bodies(
                 "centre_outside_link", "link {link}: its centre of mass ({centre[0]:.3g}, {centre[1]:.3g}, "
                 "{centre[2]:.3g}) m is outside of it", link=name, centre=(x[6:9] / x[9]).tolist(),
             ))  # fmt: skip
-        warnings += [found.about(f"link {name}") for found in problems_of_body(x)]
+        warnings += [found.about(f"link {name}") for found in describe_violations(x)]
     return tuple(warnings)
 
 

@@ -27,7 +27,6 @@ from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
 from dynid.storage.records import ROW, Data, Form, Limit, json_text, load, to_plain_data
 
-
 SHOWN = 0.5
 """Share of a mass that comes from the data from which on it counts as shown by them."""
 

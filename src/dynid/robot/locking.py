@@ -67,23 +67,26 @@ def may_lack_last_joints(robot: Robot, count: int) -> bool:
     """Whether a recording with so many joints, counted and not named, can be one of a robot without its gripper.
 
     The first joints must be an arm, one after the other from the base, and the rest something else: leaders of mimic
-    joints, or several branches. An arm with a joint more than the recording is another robot.
+    joints, or several branches, all of them on the arm where they are more than half. An arm with a joint more than
+    the recording is another robot.
     """
     links, above = robot.active_links, _joints_above(robot)
-    if not robot.n <= 2 * count < 2 * robot.n or any(
+    if not 0 < count < robot.n or any(
         above[k][-1:] != ([links[i - 1]] if i else []) for i, k in enumerate(links[:count])
     ):
         return False
     rest = links[count:]
+    if 2 * count < robot.n and not all(links[count - 1] in above[k] for k in rest):
+        return False
     leaders = {name for coupling in robot.couplings for name, _ in coupling.factors}
     is_chain = all(above[k][-1:] == [before] for before, k in pairwise(rest))
     return not is_chain or any(robot.links[k].joint in leaders for k in rest)
 
 
 def may_lack_joints(robot: Robot, count: int) -> bool:
-    """Whether a recording may have so many joints of a robot: at least half of those that have a name."""
+    """Whether a recording may have so many joints of a robot: some of those that have a name."""
     named = not all(name.isdigit() for name in robot.joint_names)
-    return may_lack_last_joints(robot, count) or (named and robot.n <= 2 * count < 2 * robot.n)
+    return may_lack_last_joints(robot, count) or (named and 0 < count < robot.n)
 
 
 def may_stand_anywhere(robot: Robot, joints: Collection[str]) -> bool:

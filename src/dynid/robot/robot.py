@@ -437,8 +437,8 @@ def _check_links(robot: Robot) -> None:
 
 
 def _without_empty_fields(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
-    """Files of robots that hold no joint, or of which nothing is published, stay as they were."""
-    empty = {"locks": not robot.locks, "published": robot.published is None}
+    """The fields of a robot without what it has not: files without locks, masses or xacro stay as they were."""
+    empty = {"locks": not robot.locks, "published": robot.published is None, "description": not robot.description}
     return {key: value for key, value in data.items() if not empty.get(key)}
 
 
@@ -446,8 +446,8 @@ StoredRobot = Annotated[
     Robot,
     Form(
         write=_without_empty_fields,
-        drop=("warnings", "package_path", "description"),
-        optional=("notes", "sensor", "unknown", "files", "locks", "published"),
+        drop=("warnings", "package_path"),
+        optional=("notes", "sensor", "unknown", "files", "locks", "published", "description"),
         check=_check_links,
     ),
 ]

@@ -77,3 +77,22 @@ def test_any_answer_to_untouched_data_is_a_false_alarm() -> None:
     assert case is not None
     assert judge(case, lambda _: mistakes.Answer((Option("sign", ("tau.1",)),))).outcome == "false alarm"
     assert judge(case, mistakes.no_answer).outcome == UNTOUCHED
+
+
+@pytest.mark.parametrize(
+    "kind", ["motor_side_all", "delay_tau", pytest.param("double 2", marks=pytest.mark.slow), UNTOUCHED]
+)
+def test_gears_of_all_joints_and_delays_are_named_with_the_right_remedy(kind: str) -> None:
+    """Friction with memory hides both: ratios are found together, delays beside friction of any timing."""
+    case = make_case("two_links", kind, 0)
+    assert case is not None
+    outcome = judge(case)
+    assert outcome.outcome == (UNTOUCHED if kind == UNTOUCHED else "right")
+    assert kind == UNTOUCHED or outcome.level != "good"
+
+
+@pytest.mark.slow
+def test_a_spring_at_a_joint_with_small_torques_is_named_where_it_halves_its_error() -> None:
+    case = make_case("tx40", "spring", 0)
+    assert case is not None
+    assert judge(case).outcome == "right"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from dynid.errors import RobotFileError
 from dynid.excitation.feasibility import CollisionChecker
 from dynid.robot.io import xml
 from dynid.viewer.scene import read_shapes
+from robots import smooth_path
 
 HEAD = '<robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro">'
 ARM = f"""{HEAD}<xacro:arg name="mass" default="2"/><xacro:include filename="$(find parts)/parts.xacro"/>
@@ -76,6 +78,25 @@ def test_check_collision_and_viewer_read_what_was_expanded(arm: Path, packages: 
     assert checker is not None
     assert len(checker.geometry.geometryObjects) == 2
     assert dynid.check_robot(arm, xacro=True, package_path=packages).bodies == ("a", "b")
+
+
+def test_an_exported_urdf_has_the_shapes_of_the_file(
+    arm: Path, packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also from a result that was saved; nothing is evaluated again."""
+    robot = load_robot(arm, xacro=True, package_path=packages)
+    t = np.arange(0.0, 12.0, 0.01)
+    result = dynid.identify(robot, dynid.simulate(robot, smooth_path(robot, t, seed=1, scale=2.0), noise=0.01, seed=0))
+    result.save(tmp_path / "result.json")
+    monkeypatch.setattr(subprocess, "Popen", None)
+    done = dynid.export(dynid.Identification.load(tmp_path / "result.json"), tmp_path / "out.urdf")
+    assert done.verification.error < 1e-9
+    before, after = (ElementTree.fromstring(x) for x in (robot.description, (tmp_path / "out.urdf").read_text()))
+    for shape in ("visual", "collision"):
+        assert [x.attrib for x in before.iterfind(f"link/{shape}/geometry/box")] == [
+            x.attrib for x in after.iterfind(f"link/{shape}/geometry/box")
+        ]
+    assert len(list(after.iterfind("link/visual"))) == 2
 
 
 @pytest.mark.parametrize(

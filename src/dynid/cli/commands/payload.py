@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from dynid.cli.options import (
     OrderOption,
     RobotArgument,
     RowsOption,
+    SensorOption,
     SignOption,
     SnapOption,
     ZeroOption,
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from dynid.robot.robot import Robot
 
 LoadedOption = Annotated[list[str], typer.Option(help="a LOG with the payload, repeatable; log.csv@2:20 takes a part")]
-UnloadedOption = Annotated[list[str], typer.Option(help="a LOG without the payload, repeatable")]
+UnloadedOption = Annotated[
+    list[str], typer.Option(help="a LOG without the payload, repeatable, or a result of dynid identify (.json)")
+]
 LinkOption = Annotated[str | None, typer.Option(help="the link that carries; the last one if missing")]
 FrictionOption = Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")]
 RotorOption = Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")]
@@ -51,6 +55,13 @@ def payload(
     loaded: LoadedOption,
     unloaded: UnloadedOption,
     link: LinkOption = None,
+    model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
+    sensor: SensorOption = None,
+    gain_sigma: Annotated[
+        float | None,
+        typer.Option(help="relative standard deviation of the drive gains, in the intervals; 0.1 if missing"),
+    ] = None,
+    physical: Annotated[bool, typer.Option(help="give a physically possible body")] = True,
     friction: FrictionOption = "auto",
     rotor_inertia: RotorOption = True,
     cutoff: CutoffOption = None,
@@ -75,7 +86,8 @@ def payload(
 ) -> None:
     """Identify what a link carries: mass, centre of mass and inertia, from logs with and without it.
 
-    Two results of dynid identify (.json) may stand in place of the logs: then their difference is taken.
+    A result of dynid identify (.json) may stand in place of the unloaded logs, or two in place of both: then their
+    difference is taken.
 
     Example: dynid payload puma560 --loaded with.csv --unloaded without.csv --json payload.json
     """
@@ -84,10 +96,17 @@ def payload(
     from dynid.payload.identify_payload import identify_payload, payload_between
 
     _check_input_and_output_files(robot, loaded, unloaded, gear, json)
-    known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
+    if "reaction" not in model:
+        terminal.refuse_unused_options({"--sensor": sensor}, f"--model {model} uses no force plate")
+    known = log_options.with_force_plate(log_options.load_robot_from_options(robot, gravity, lock or [], snap), sensor)
     screen = terminal.make_console(json)
-    if _are_result_files(loaded, unloaded):
+    with_it, without = (
+        _load_result_of_robot(word, known) if word.lower().endswith(".json") else None
+        for word in _words_of_results(loaded, unloaded)
+    )
+    if with_it is not None and without is not None:
         reading = {
+            "--model": model != "torque", "--sensor": sensor,
             "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
             "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log,
             "--no-friction-per-log": not friction_per_log, "--column": column, "--units": units, "--gear": gear,
@@ -95,9 +114,7 @@ def payload(
             "--header": header, "--rows": rows,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
-        found = payload_between(
-            _load_result_of_robot(loaded[0], known), _load_result_of_robot(unloaded[0], known), link=link
-        )
+        found = payload_between(with_it, without, link=link, gain_sigma=gain_sigma, physical=physical)
     else:
         reader = log_options.LogReader.of(
             known, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order,
@@ -106,7 +123,8 @@ def payload(
         with identification.show_progress(screen) as tell:
             found = identify_payload(
                 known, [reader.read_log(word) for word in loaded],
-                [reader.read_log(word) for word in unloaded], link=link,
+                without or [reader.read_log(word) for word in unloaded], link=link, model=model,
+                gain_sigma=gain_sigma, physical=physical,
                 friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
                 joints=None if joints is None else [name for name in joints.split(",") if name],
                 offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay, on_progress=tell,
@@ -121,19 +139,30 @@ def payload(
 def gains(
     robot: RobotArgument,
     *,
-    loaded: LoadedOption,
-    unloaded: UnloadedOption,
-    mass: Annotated[float, typer.Option(help="of the payload, kg")],
-    com: Annotated[str, typer.Option(help="its centre of mass in the link's frame, m: x,y,z")],
+    loaded: Annotated[
+        list[str] | None, typer.Option(help="a LOG with the payload, repeatable; not needed with --reference")
+    ] = None,
+    unloaded: Annotated[list[str], typer.Option(help="a LOG without the payload, repeatable")],
+    mass: Annotated[
+        list[float] | None, typer.Option(help="of the payload, kg; repeatable, one for each --loaded")
+    ] = None,
+    com: Annotated[
+        list[str] | None,
+        typer.Option(help="its centre of mass in the link's frame, m: x,y,z; estimated along if missing"),
+    ] = None,
     inertia: Annotated[
-        str | None, typer.Option(help="about it, kg m^2: ixx,ixy,ixz,iyy,iyz,izz (matrix elements); 0 if missing")
+        list[str] | None,
+        typer.Option(help="about it, kg m^2: ixx,ixy,ixz,iyy,iyz,izz (matrix elements); with --com, 0 if missing"),
+    ] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="JOINT[=GAIN] whose gain is known (1 if missing), repeatable")
     ] = None,
     link: LinkOption = None,
     friction: FrictionOption = "auto",
     rotor_inertia: RotorOption = True,
     cutoff: CutoffOption = None,
     offsets_per_log: OffsetsOption = False,
-    friction_per_log: FrictionPerLogOption = False,
+    friction_per_log: FrictionPerLogOption = True,
     delay: DelayOption = 0.0,
     column: ColumnOption = None,
     units: UnitsOption = None,
@@ -149,20 +178,21 @@ def gains(
     snap: SnapOption = True,
     json: JsonOption = None,
 ) -> None:
-    """Identify the gains of the drives (N m per A) from logs with and without a known payload.
+    """Identify the gains of the drives (N m per A) from logs with and without a payload of known mass.
 
-    Example: dynid gains puma560 --loaded with.csv --unloaded without.csv --mass 2.5 --com 0,0,0.1
+    Several payloads have a --mass each, in the order of --loaded; known centres (--com) and inertias make the gains
+    more certain. A joint with a known gain (--reference) does without.
+
+    Example: dynid gains puma560 --loaded with.csv --unloaded without.csv --mass 2.5
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import identification, inertial
-    from dynid.payload.identify_gains import identify_gains
-    from dynid.payload.payload import payload_parameters
+    from dynid.payload.gains import identify_gains
 
-    _check_input_and_output_files(robot, loaded, unloaded, gear, json)
-    centre = _parse_numbers_of_count(com, "--com", "three numbers x,y,z in m", 3)
-    six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
-    about = None if inertia is None else _parse_numbers_of_count(inertia, "--inertia", six, 6)
-    parameters = payload_parameters(mass, centre, about)
+    carrying = loaded or []
+    _check_input_and_output_files(robot, carrying, unloaded, gear, json)
+    bodies, masses = _parse_payloads(mass or [], com or [], inertia or [])
+    joints = _parse_reference(reference or [])
     known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
     reader = log_options.LogReader.of(
@@ -171,8 +201,10 @@ def gains(
     )  # fmt: skip
     with identification.show_progress(screen) as tell:
         found = identify_gains(
-            known, [reader.read_log(word) for word in loaded], [reader.read_log(word) for word in unloaded], parameters,
-            link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
+            known, [reader.read_log(word) for word in carrying], [reader.read_log(word) for word in unloaded],
+            bodies[0] if len(bodies) == 1 else bodies or None,
+            mass=masses[0] if len(masses) == 1 else masses or None, reference=joints or None, link=link,
+            friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
             offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay, on_progress=tell,
         )  # fmt: skip
     outputs = terminal.Outputs()
@@ -205,17 +237,16 @@ def _check_input_and_output_files(
         )  # fmt: skip
 
 
-def _are_result_files(loaded: list[str], unloaded: list[str]) -> bool:
-    """Whether results (.json) are given instead of logs; DynidError if both are."""
-    results = [word for word in (*loaded, *unloaded) if word.lower().endswith(".json")]
-    if not results:
-        return False
-    if len(results) < 2 or len(loaded) != 1 or len(unloaded) != 1:
-        raise DynidError(
-            "results_mixed_with_logs", "{results}:", "give one result for --loaded and one for --unloaded, or logs "
-            "for both", results=results[0],
-        )  # fmt: skip
-    return True
+def _words_of_results(loaded: list[str], unloaded: list[str]) -> tuple[str, str]:
+    """The words of the loaded and of the unloaded runs of which each may be a result (.json); DynidError if mixed."""
+    for option, words in (("--loaded", loaded), ("--unloaded", unloaded)):
+        results = [word for word in words if word.lower().endswith(".json")]
+        if results and (len(words) > 1 or (option == "--loaded" and not unloaded[0].lower().endswith(".json"))):
+            raise DynidError(
+                "results_mixed_with_logs", "{option} {results}:", "give one result for --unloaded, or one for --loaded "
+                "and one for --unloaded, or logs for both", option=option, results=results[0],
+            )  # fmt: skip
+    return loaded[0], unloaded[0]
 
 
 def _load_result_of_robot(word: str, robot: Robot) -> Identification:
@@ -232,6 +263,37 @@ def _load_result_of_robot(word: str, robot: Robot) -> Identification:
             other=result.robot.name, robot=robot.name,
         )  # fmt: skip
     return result
+
+
+def _parse_payloads(mass: list[float], com: list[str], inertia: list[str]) -> tuple[list[Sequence[float]], list[float]]:
+    """Known payloads, or masses alone where no centre is given."""
+    from dynid.payload.payload import payload_parameters
+
+    if not com and not inertia:
+        return [], mass
+    if len(com) != len(mass) or (inertia and len(inertia) != len(mass)):
+        raise DynidError(
+            "payload_options_incomplete", "there are {masses} --mass, {centres} --com and {inertias} --inertia",
+            "give --com and, where it is known, --inertia for every --mass, or the masses alone", masses=len(mass),
+            centres=len(com), inertias=len(inertia),
+        )  # fmt: skip
+    six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
+    centres = [_parse_numbers_of_count(text, "--com", "three numbers x,y,z in m", 3) for text in com]
+    about = [_parse_numbers_of_count(text, "--inertia", six, 6) for text in inertia] or [[0.0] * 6 for _ in mass]
+    known = zip(mass, centres, about, strict=True)
+    return [payload_parameters(m, centre, moments).tolist() for m, centre, moments in known], []
+
+
+def _parse_reference(words: list[str]) -> dict[str, float]:
+    """Known gains by joint."""
+    from dynid.cli import terminal
+
+    gains = {}
+    for word in words:
+        joint, _, text = word.partition("=")
+        what = "JOINT=GAIN, a number"
+        gains[joint] = terminal.parse_numbers(text, "--reference", what)[0] if "=" in word else 1.0
+    return gains
 
 
 def _parse_numbers_of_count(text: str, option: str, what: str, count: int) -> list[float]:

@@ -8,13 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from dynid.cli.options import (
+    BoundOption,
+    GeometryOption,
     HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
     PackagePathOption,
+    PriorWeightOption,
     RowsOption,
     SignOption,
+    TotalMassOption,
     ZeroOption,
     complete_robot_name,
     load_robot_file,
@@ -28,13 +32,14 @@ def physical(
     result: Annotated[Path, typer.Argument(help="a result that dynid identify --out wrote")],
     *,
     prior: Annotated[str | None, typer.Option(help="a robot file or name whose links are believed in")] = None,
-    total_mass: Annotated[float | None, typer.Option(help="mass of all moving links together, kg")] = None,
-    geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
+    total_mass: TotalMassOption = None,
+    geometry: GeometryOption = None,
     package_path: PackagePathOption = None,
-    bound: Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")] = None,
-    prior_weight: Annotated[
-        float | None, typer.Option(help="of the prior, in squares of the noise (default: as the fit allows); 0: none")
-    ] = None,
+    bound: BoundOption = None,
+    prior_weight: PriorWeightOption = None,
+    ranges: Annotated[
+        bool, typer.Option("--ranges", help="how far all bodies that fit as well can be moved; takes seconds")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
     json: JsonOption = None,
 ) -> None:
@@ -60,8 +65,8 @@ def physical(
         package_path=package_path or (), prior_weight=prior_weight,
     )  # fmt: skip
     outputs.write_file(out, found.save)
-    outputs.write_json_file(json, lambda: inertial.physical_json_data(found))
-    inertial.show_physical_parameters(found, screen)
+    outputs.write_json_file(json, lambda: inertial.physical_json_data(found, ranges=ranges))
+    inertial.show_physical_parameters(found, screen, ranges=ranges)
     outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
@@ -109,9 +114,10 @@ def export(
     result: Annotated[str, typer.Argument(help="a result .json of dynid, a robot file, or a bundled robot's name")],
     out: Annotated[Path, typer.Argument(help="the file to write: .urdf, .xml (MJCF), .toml, .c or .json")],
     template: Annotated[
-        Path | None, typer.Option(help="a .urdf of which all but the inertial elements is kept as it is")
+        Path | None, typer.Option(help="a .urdf or .xml of which all but inertias and friction is kept as it is")
     ] = None,
     lock: LockOption = None,
+    force: Annotated[bool, typer.Option("--force", help="write a result that is not to be trusted, too")] = False,
     json: JsonOption = None,
 ) -> None:
     """Write a model that other software loads, and prove it: the file is loaded again and its torques compared.
@@ -126,17 +132,17 @@ def export(
     terminal.check_output_path("--json", json, keep=[Path(result), *([template] if template else [])])
     if json is not None and json.resolve() == out.resolve():
         raise DynidError("same_output_twice", "OUT and --json both name {out}", "give them different names", out=out)
-    if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
+    if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() not in (".urdf", ".xml"):
         raise DynidError("output_is_input", "OUT {out}: this is the input", "choose another name", out=out)
     locks = terminal.parse_locks(lock or [])
     found = read_result(result, locks)
     if (
         Path(result).suffix.lower() != ".json"
         and template is None
-        and not (out.suffix.lower() == ".urdf" and found.source.lower().endswith(".urdf"))
+        and not (out.suffix.lower() == ".urdf" and (found.source.lower().endswith(".urdf") or found.description))
     ):
         locks = {}  # the robot was loaded with them
-    done = exported(found, out, template=template, lock=locks)
+    done = exported(found, out, template=template, lock=locks, force=force)
     checked = done.verification
     warnings = list(dict.fromkeys(done.warnings))
 
@@ -144,6 +150,13 @@ def export(
         facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
         facts |= {"warnings": warnings}
         facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
+        if done.replay is not None:
+            facts["replay"] = {
+                "reader": done.replay.reader, "nrmse": done.replay.nrmse, "mean": done.replay.mean,
+                "completed": done.replay.completed, "mean_completed": done.replay.mean_completed,
+                "cutoff": done.replay.cutoff, "is_validation": done.replay.is_validation,
+                "identified": done.replay.identified,
+            }  # fmt: skip
         if done.operations:
             costs = {**done.operations.functions, "inverse_dynamics_standard": done.operations.standard}
             facts["operations"] = {
@@ -156,6 +169,8 @@ def export(
     outputs.write_json_file(json, export_json_data)
     screen.print(f"wrote {terminal.escape_markup(str(out))}", highlight=False, soft_wrap=True)
     screen.print(terminal.escape_markup(str(checked)), highlight=False, soft_wrap=True)
+    if done.replay is not None:
+        screen.print(terminal.escape_markup(str(done.replay)), highlight=False, soft_wrap=True)
     for line in done.operations.lines() if done.operations else ():
         screen.print(terminal.escape_markup(line), highlight=False)
     for note in done.notes:

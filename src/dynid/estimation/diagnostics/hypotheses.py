@@ -7,7 +7,7 @@ take no part, because sines absorb gravity and zeros, but where they explain muc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -38,10 +38,16 @@ LEAST_GAIN = 1.3
 TRIED_DELAY = 1.5e-3
 """Smaller changes are not tried: real robots and their models differ by as much."""
 
+DELAY_PROBE, MOST_DELAY_OFF, SAME_DELAY = 2e-3, 3e-3, 0.02
+"""Times (s) by which delays are moved to see the error rise, and at most; relative rise that tells nothing."""
+
 NEAR_DELAY = 0.008
 DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 """Gear ratios that are tried, each a tenth from the next."""
+
+MOTOR_SPAN, WIDE_SLIDE = 3.0 * np.pi, 5.0
+"""Range of a position (rad; m) from which on it may be that of a motor."""
 
 SUSPICIOUS = 0.05
 """Error from which on exchanged positions are tried quickly: where it is less, every joint is where it belongs."""
@@ -78,11 +84,17 @@ class Alternatives:
         self.gravity = np.array(robot.gravity)
         self.knows_geometry = equation.unknown is None
         self.delay = delay
+        self._gears: dict[tuple[Reading, tuple[tuple[int, float], ...], int], Reading] = {}
 
     @cached_property
     def with_free_timing(self) -> Refit:
         """Refits in which friction has a timing of its own."""
         return Refit(self.refit.samples.with_free_timing())
+
+    @cached_property
+    def with_own_friction(self) -> Refit:
+        """Refits with dry friction as it was asked for, without memory where none was."""
+        return Refit(self.refit.samples.with_own_friction())
 
     def fit_error(self, r: Reading) -> float:
         """Error of a fit to all samples, a large one where the mechanism cannot move so."""
@@ -250,37 +262,56 @@ class Alternatives:
             inside = [j for j in self.revolute if low < span[j] < high]
             for joints in ([inside] if len(inside) > 1 else []) + [[j] for j in inside]:
                 yield self._with_scaled_positions(r, joints, factor)
-        turning = [j for j in self.revolute if span[j] > 3.0 * np.pi]
-        if not self.thorough or not turning:
+        wide = [j for j in range(self.n) if span[j] > (MOTOR_SPAN if j in self.revolute else WIDE_SLIDE)]
+        if not self.thorough or not wide:
             return
-        for joints in ([turning] if len(turning) > 1 else []) + [[j] for j in turning]:
+        for joints in ([wide] if len(wide) > 1 else []) + [[j] for j in wide]:
             widest = max(span[j] for j in joints)
             for power in (0, 1):  # torques of the joints, or of the motors
                 some = [x for x in RATIOS if 0.1 < widest / x < 2.5 * np.pi]
-                errors = {x: self.fit_error(self._with_gear_ratio(r, joints, x, power)) for x in some}
+                errors = {x: self.fit_error(self._with_gear_ratios(r, dict.fromkeys(joints, x), power)) for x in some}
                 if errors:
-                    ratio = self._best_gear_ratio(r, joints, min(errors, key=lambda x: errors[x]), power)
-                    yield self._with_gear_ratio(r, joints, ratio, power)
+                    near = min(errors, key=lambda x: errors[x])
+                    yield self._with_best_gear_ratios(r, dict.fromkeys(joints, near), power)
 
     def _with_scaled_positions(self, r: Reading, joints: Sequence[int], factor: float) -> Reading:
         """Reading with the positions of some joints times a factor."""
         return replace(r, q_factor=tuple(x * (factor if j in joints else 1.0) for j, x in enumerate(r.q_factor)))
 
-    def _with_gear_ratio(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> Reading:
-        """Reading in which positions, and with power 1 torques, are those of motors with a gear ratio."""
-        gain = tuple(x * (ratio**power if j in joints else 1.0) for j, x in enumerate(r.gain))
-        return replace(self._with_scaled_positions(r, joints, 1.0 / ratio), gain=gain)
+    def _with_gear_ratios(self, r: Reading, ratios: Mapping[int, float], power: int) -> Reading:
+        """Reading in which positions, and with power 1 torques, are those of motors with gear ratios by joint."""
+        gain = tuple(x * ratios.get(j, 1.0) ** power for j, x in enumerate(r.gain))
+        return replace(r, q_factor=tuple(x / ratios.get(j, 1.0) for j, x in enumerate(r.q_factor)), gain=gain)
 
-    def _best_gear_ratio(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> float:
-        """The gear ratio near one at which the error is least, a whole number where this is as good."""
-        from scipy.optimize import minimize_scalar
+    def _with_best_gear_ratios(self, r: Reading, near: Mapping[int, float], power: int) -> Reading:
+        """Reading with the gear ratios at which the error is least, whole numbers where these are as good.
 
-        def error(x: float) -> float:
-            return self.fit_error(self._with_gear_ratio(r, joints, x, power))
+        Ratios of several joints depend on one another: first each is sought among all, then all together.
+        """
+        from scipy.optimize import minimize
 
-        found = minimize_scalar(error, bounds=(0.85 * ratio, 1.18 * ratio), method="bounded", options={"maxiter": 30})
-        whole = float(round(found.x))
-        return whole if whole and error(whole) <= 1.005 * found.fun else float(found.x)
+        if (key := (r, tuple(near.items()), power)) in self._gears:
+            return self._gears[key]
+        joints, best = list(near), dict(near)
+        for _ in range(2 if len(joints) > 1 else 0):
+            for j in joints:
+                tried = [{**best, j: x} for x in {best[j], *RATIOS}]
+                best = min(tried, key=lambda x: self.fit_error(self._with_gear_ratios(r, x, power)))
+
+        def reading(logarithms: Array) -> Reading:
+            return self._with_gear_ratios(r, dict(zip(joints, np.exp(logarithms).tolist(), strict=True)), power)
+
+        def error(logarithms: Array) -> float:
+            return self.fit_error(reading(logarithms))
+
+        found = minimize(
+            error, np.log([best[j] for j in joints]), method="Powell",
+            bounds=[(float(np.log(0.5 * RATIOS[0])), float(np.log(2.0 * RATIOS[-1])))] * len(joints),
+            options={"xtol": 1e-3, "ftol": 1e-5, "maxfev": 100 * len(joints)},
+        )  # fmt: skip
+        whole = reading(np.log(np.maximum(np.round(np.exp(found.x)), 1.0)))
+        self._gears[key] = whole if self.fit_error(whole) <= 1.005 * found.fun else reading(found.x)
+        return self._gears[key]
 
     def delay_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with torques recorded later or earlier: by what the residuals say, or by the best time."""
@@ -316,20 +347,27 @@ class Alternatives:
             lambda x: self._delayed_error(r, float(x)), bounds=(low, high), method="bounded",
             options={"xatol": 1e-4, "maxiter": 14},
         )  # fmt: skip
-        return float(found.x)
+        return self._delay_for_own_friction(r, float(found.x), float(found.fun))
+
+    def _delay_for_own_friction(self, r: Reading, best: float, least: float) -> float:
+        """Of the delays that the data hardly tell from the best one, that which suits the friction asked for."""
+        sides = [self._delayed_error(r, best + side) for side in (-DELAY_PROBE, DELAY_PROBE)]
+        bend = max(0.5 * sum(sides) - least, 1e-3 * least) / DELAY_PROBE**2
+        reach = min(float(np.sqrt(SAME_DELAY * least / bend)), MOST_DELAY_OFF)
+        own = self.with_own_friction
+        return min((best - reach, best, best + reach), key=lambda x: own.fitted_error(replace(r, delay=x)))
 
     def refine_reading(self, r: Reading) -> Reading:
         """The reading with every factor, angle and time where the error is least, beside all that was found later."""
-        for j, factor in enumerate(r.q_factor):
-            ratio = 1.0 / abs(factor)
-            if not any(np.isclose(abs(factor), unit) for unit in KNOWN_FACTORS):
-                power = int(np.isclose(abs(r.gain[j]), ratio, rtol=0.2))
-                plain = replace(
-                    r, q_factor=with_entry(r.q_factor, j, float(np.sign(factor))),
-                    gain=with_entry(r.gain, j, r.gain[j] / ratio**power),
-                )  # fmt: skip
-                near = min((ratio, *RATIOS), key=lambda x: self.fit_error(self._with_gear_ratio(plain, [j], x, power)))
-                r = self._with_gear_ratio(plain, [j], self._best_gear_ratio(plain, [j], near, power), power)
+        geared = {
+            j: 1.0 / abs(x)
+            for j, x in enumerate(r.q_factor)
+            if not any(np.isclose(abs(x), unit) for unit in KNOWN_FACTORS)
+        }
+        if geared:
+            power = int(all(np.isclose(abs(r.gain[j]), x, rtol=0.2) for j, x in geared.items()))
+            plain = self._with_gear_ratios(r, {j: 1.0 / x for j, x in geared.items()}, power)
+            r = self._with_best_gear_ratios(plain, geared, power)
         for _ in range(2):
             gains = ReadingTask(self.refit, r).best_torque_factors().tolist()
             for j, gain in zip(self.joints, gains, strict=True):
@@ -349,6 +387,10 @@ class Alternatives:
 
 BETTER = 1.04
 """Held-out error over that of an alternative from which on it is named."""
+
+SURE_DELAY, SURELY_BETTER = 3e-3, (1.025, 1.035)
+"""Smallest delay (s) that is named although friction with memory explains as much, and ratios of the joints' errors
+(of their means, and in the geometric mean) from which on it is."""
 
 BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.15, 1.25
 """The same for delays, for factors of torques, for springs and for payloads: friction that changes from log to log
@@ -510,7 +552,23 @@ class Search:
         if self.thorough:
             clear += self._clear_springs(now)
         clear = [x for x in clear if x.reading.derived and not now.reading.derived] or clear  # positions say so, too
+        if self.thorough and not clear and now.reading.delay == 0.0:
+            clear = self._clear_delays(now)
         return sorted(clear, key=lambda x: x.error)
+
+    def _clear_delays(self, now: EvaluatedReading) -> list[EvaluatedReading]:
+        """Delays that all but friction shows: with friction of any timing, held-out errors are clearly lower."""
+        found = [x for x in self.alternatives.delay_changes(now.reading) if self._is_sure_delay(x)]
+        return [self.evaluate_reading(x) for x in found]
+
+    def _is_sure_delay(self, r: Reading) -> bool:
+        """Whether held-out errors, with friction of any timing, are clearly lower with the delay than without."""
+        if not self.thorough or abs(r.delay) < SURE_DELAY:
+            return False
+        timed = self.alternatives.with_free_timing
+        before, after = (timed.held_out_errors(replace(r, delay=x, sines=False)) + FLOOR for x in (0.0, r.delay))
+        mean, typical = before.mean() / after.mean(), np.exp(np.log(before / after).mean())
+        return bool(mean > SURELY_BETTER[0] and typical > SURELY_BETTER[1])
 
     def _clear_springs(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Springs that explain much, and as much as anything that depends on the position could."""
@@ -523,7 +581,10 @@ class Search:
         sines = float(self.refit.held_out_errors(replace(plain, sines=True)).mean())
         self.judged[best] = found
         least = min((before.error + FLOOR) / BETTER_MODEL, AS_SINES * (sines + FLOOR))
-        return [found] if found.error + FLOOR < least and self._improves_joints_that_matter(found, before) else []
+        own = self.refit.samples.joints.index(best.springs[-1])
+        explains = 2.0 * (found.channels[own] + FLOOR) < before.channels[own] + FLOOR
+        matters = explains or self._improves_joints_that_matter(found, before)
+        return [found] if found.error + FLOOR < least and matters else []
 
     def _evaluate_best_of_each_kind(self, reading: Reading) -> None:
         """Evaluate the best single change of every kind, so that all are in the table."""
@@ -622,7 +683,8 @@ class Search:
     def _drop_needless_changes(self, found: EvaluatedReading, start: Reading) -> EvaluatedReading:
         """The reading without changes that do not matter."""
         for name in COMPONENTS:
-            is_sure = name == "derived" and self.refit.samples.velocity_lag
+            is_sure = name == "derived" and bool(self.refit.samples.velocity_lag)
+            is_sure = is_sure or (name == "delay" and self._is_sure_delay(found.reading))
             if getattr(found.reading, name) == getattr(start, name) or is_sure:
                 continue
             other = replace(found.reading, **{name: getattr(start, name)})
@@ -736,6 +798,8 @@ class TriedData:
 def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | None = None) -> Diagnosis:
     """Find mistakes in how the logs were read by trying alternatives; thorough: all of them on all samples."""
     samples = data.samples if thorough else data.samples.thin_out(FAST)
+    if thorough and np.ptp(samples.q, axis=0).max() > MOTOR_SPAN:
+        samples = samples.with_free_timing()  # dry friction of any width: else it would choose the gear ratios
     search = Search(samples, thorough=thorough, delay=data.delay)
     best, judged = search.find_best_reading(on_progress)
     start = Reading.as_recorded(search.refit.n)
@@ -842,10 +906,10 @@ class _ReadingWords:
             geared = [f"{name} (gear ratio {x:.4g})" for name, x in ratios.items()]
             yield "gear", f"positions are those of the motor at {_joint_list_text(geared)}"
         gains = [(self.names[j], abs(x), ratios.get(self.names[j], 1.0)) for j, x in enumerate(r.gain)]
-        motors = [name for name, x, ratio in gains if ratio != 1.0 and x == ratio]
+        motors = [name for name, x, ratio in gains if ratio != 1.0 and np.isclose(x, ratio)]
         if motors:
             yield "gear", f"torques are those of the motor at {_joint_list_text(motors)}"
-        large = [f"{name} by {1.0 / x:.3g}" for name, x, ratio in gains if x not in (1.0, ratio)]
+        large = [f"{name} by {1.0 / x:.3g}" for name, x, ratio in gains if not np.isclose(x, (1.0, ratio)).any()]
         if large:
             yield "gain", f"torques are too large by a factor at {_joint_list_text(large)}"
 

@@ -25,7 +25,9 @@ from dynid.estimation.regression.rows import Rows
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
-FOLDS = 5
+FOLDS, STRETCHES = 5, 2
+"""Parts of the samples that are held out one after the other, and stretches of time of which each is made."""
+
 RIDGE = 1e-9
 """Added to normal equations with a diagonal of one: parameters that rows do not determine stay small."""
 
@@ -150,6 +152,8 @@ class KeptSamples:
 
         Its memory is given more widths, and a column for its turning.
         """
+        if set(FINE_STOPS) <= set(self.stops):
+            return self
         stops = tuple(
             name for _, name in sorted({stop_width(name): name for name in (*self.stops, *FINE_STOPS)}.items())
         )
@@ -162,6 +166,14 @@ class KeptSamples:
         odd = np.append(np.ones(found[0].shape[1] - len(TURNING)), np.zeros(len(TURNING))).astype(np.bool_)
         odd[1] = False
         return replace(self, friction=np.array(found), odd=odd, stops=stops)
+
+    def with_own_friction(self) -> KeptSamples:
+        """The samples with dry friction as it was asked for: without memory where the equation has none."""
+        first = 2 + len(self.stops)
+        if any(STOP.fullmatch(name) for name in self.equation.friction) or self.friction.shape[2] == first:
+            return self
+        some = np.r_[0:2, first : self.friction.shape[2]]
+        return replace(self, friction=np.ascontiguousarray(self.friction[:, :, some]), odd=self.odd[some], stops=())
 
     def scaled_friction(self, channel: int, factor: float) -> Array:
         """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones.
@@ -201,7 +213,7 @@ class KeptSamples:
         width = max(channel.base + len(channel.extra) for channel in channels)
         if len(usable) < max(LEAST_SAMPLES, SAMPLES_PER_COLUMN * width):
             return None
-        places = usable[np.linspace(0, len(usable) - 1, min(count, len(usable)) // FOLDS * FOLDS).astype(np.int64)]
+        places = _fold_by_fold(usable[np.linspace(0, len(usable) - 1, min(count, len(usable))).astype(np.int64)])
         wide = np.concatenate([rows.wide for rows in pieces])[places]
         t, q, v, a = (np.concatenate([getattr(rows, x) for rows in pieces])[places] for x in ("t", "q", "v", "a"))
         piece = np.concatenate([np.full(len(rows.t), k) for k, rows in enumerate(pieces)])[places]
@@ -216,6 +228,13 @@ class KeptSamples:
         friction, odd, stops = _friction_columns(equation, pieces, places)
         joints = tuple(channel.joint for channel in channels)
         return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, stops, log, piece, recorded, slopes)
+
+
+def _fold_by_fold(places: Indices) -> Indices:
+    """The places with those of every fold together: every fold has stretches from all over."""
+    each = len(places) // (FOLDS * STRETCHES)
+    parts = places[: FOLDS * STRETCHES * each].reshape(STRETCHES, FOLDS, each)
+    return parts.transpose(1, 0, 2).ravel()
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:

@@ -18,7 +18,7 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Solution
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
-from dynid.storage.records import Null
+from dynid.storage.records import Bytes, Null
 
 BINS = 12
 ROUNDS = 6
@@ -324,6 +324,51 @@ def rows_of_folds(kept: Sequence[Rows], groups: Sequence[tuple[Block, ...]], fit
 def rows_of_other_logs(kept: Sequence[Rows], values: Array) -> tuple[JudgedRows, ...]:
     """Rows of logs that were not used, which have the first one's offsets."""
     return tuple(JudgedRows(replace(rows, log=0), values[None], np.zeros(len(rows.t), dtype=np.int64)) for rows in kept)
+
+
+REPLAYED, STRETCHES = 600, 4
+"""Samples that a result keeps for replays of exported files, at most, and in how many stretches."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplaySamples:
+    """Filtered samples of recordings, on which exported files are judged by the software that loads them.
+
+    table (N, 2 + 4 n): number of the stretch, t, q, v, a and torques, NaN where a joint's torque was not used.
+    is_validation: of logs that were not used for fitting.
+    """
+
+    table: Annotated[Array, Bytes(2)]
+    is_validation: bool
+
+    @staticmethod
+    def of(equation: Equation, rows: Sequence[Rows], *, is_validation: bool) -> ReplaySamples | None:
+        """Some stretches of rows of joint torques; None where there are none."""
+        channels, parts = equation.torque_channels, []
+        for k, own in enumerate(rows):
+            tau = np.full(own.q.shape, np.nan)
+            for channel in channels:
+                tau[:, channel.joint] = channel.rows_in_wide(own.wide)[:, -1]
+            parts.append(np.column_stack([np.full(len(own.t), k), own.t, own.q, own.v, own.a, tau]))
+        if not channels or not parts:
+            return None
+        table = np.concatenate(parts)
+        if len(table) > REPLAYED:
+            size = REPLAYED // STRETCHES
+            starts = np.linspace(0, len(table) - size, STRETCHES).astype(np.int64)
+            picks = [table[start : start + size] for start in starts]
+            table = np.concatenate([np.column_stack([x[:, 0] + k * len(rows), x[:, 1:]]) for k, x in enumerate(picks)])
+        return ReplaySamples(table, is_validation)
+
+    @property
+    def joints(self) -> int:
+        """Number of joints."""
+        return int(self.table.shape[1] - 2) // 4
+
+    def arrays(self) -> tuple[Array, ...]:
+        """Number of the stretch and t (N,); q, v, a and torques (N, n)."""
+        stretch, t = self.table[:, :2].T
+        return stretch, t, *np.split(self.table[:, 2:], 4, axis=1)
 
 
 def joint_errors(

@@ -185,7 +185,12 @@ def read_header(
     if comma:
         notes.append(Message("decimal_commas", "decimal commas"))
     mark = delimiter.encode() if delimiter != " " else None
-    samples = [line.strip().split(mark) for line in lines[used : used + _PREAMBLE] if not line.startswith(b"#")]
+    quoted = b'"' in sample
+    samples = [
+        _cells_of_quoted_line(line, delimiter) if quoted else line.strip().split(mark)
+        for line in lines[used : used + _PREAMBLE]
+        if not line.startswith(b"#")
+    ]
     whole = [cells for cells in samples if len(cells) == len(columns)]
     long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
@@ -193,7 +198,6 @@ def read_header(
     shown = [[cells[k].decode("utf-8", "replace") for cells in whole[:20]] for k in range(len(columns))]
     likely = [sum(parse_clock_time(word) is not None for word in words) for words in shown]
     clocks = frozenset(k for k, count in enumerate(likely) if 2 * count > len(whole[:20]))
-    quoted = b'"' in sample
     return TextHeader(
         tuple(columns), delimiter, used, comma, quoted, stamps, tuple(notes), units, texts, twice & {*columns},
         clocks,
@@ -246,6 +250,17 @@ def _texts_of_columns(columns: Sequence[str], samples: Sequence[Sequence[bytes]]
         if texts and not any(map(is_number, texts)):
             found[name] = tuple(texts)
     return found
+
+
+def _cells_of_quoted_line(line: bytes, delimiter: str) -> list[bytes]:
+    """Cells of a line some of which are quoted."""
+    return [cell.encode() for cell in split_line(line.decode("utf-8", "replace").strip("\r\n "), delimiter)]
+
+
+def _why_list(texts: Sequence[str]) -> str:
+    """Why a column with such texts holds no numbers, where they are lists of them; else ''."""
+    is_list = any(text.startswith(("[", "(")) and text.endswith(("]", ")")) for text in texts)
+    return "holds lists as text; write a column for each joint, or a Parquet file" if is_list else ""
 
 
 def _ends_in_delimiter(lines: Sequence[bytes], delimiter: str, count: int) -> bool:
@@ -449,7 +464,7 @@ class TextTable:
         units = dict(zip(header.columns, header.units, strict=True)) if header.units else {}
         units |= {header.columns[k]: "ns" for k in header.clocks}
         return tuple(
-            Field(name, unit=units.get(name) or None, words=header.texts.get(name, ()))
+            Field(name, (), units.get(name) or None, _why_list(header.texts.get(name, ())), header.texts.get(name, ()))
             for name in header.columns
             if name
         )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import LogError
+from dynid.logs.column_names import TIMES
 from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import (
     MOST_WORDS,
@@ -35,12 +36,16 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class StoredDataset:
-    """A data set, one member of a data set of records, or one column of either, as pandas keeps them."""
+    """A data set, one member of a data set of records, or one column of either, as pandas keeps them.
+
+    regular: first value and step of a column that is stored by these alone, as MATLAB's regular times are.
+    """
 
     path: str
     member: str | None
     shape: tuple[int, ...]
     column: int | None = None
+    regular: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +88,18 @@ class Hdf5Table:
 
 def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[int, int], Numbers]:
     """Return what reads samples from start to stop of a data set."""
+    if stored.regular is not None:
+        first, step = stored.regular
+        return lambda start, stop: first + step * np.arange(start, stop)
     data = file[stored.path]
     source = data if stored.member is None else data.fields(stored.member)
     shape = stored.shape
-    along = 1 if turned or (len(shape) == 2 and shape[0] == 1 and shape[1] != 1) else 0
+    long = [k for k, size in enumerate(shape) if size != 1] or [0]
+    along = long[1 if turned and len(long) > 1 else 0]
 
     def read_slice(start: int, stop: int) -> Numbers:
-        part = np.asarray(source[:, start:stop].T if along else source[start:stop])
-        return part.reshape(-1) if len(squeeze_shape(shape)) == 1 else part
+        part = np.moveaxis(np.asarray(source[(slice(None),) * along + (slice(start, stop),)]), along, 0)
+        return part.reshape((stop - start, -1) if len(long) > 1 else -1)
 
     return read_slice
 
@@ -122,11 +131,13 @@ def open_hdf5(path: Path) -> Hdf5Table:
     fields: list[Field] = []
     stored: dict[str, StoredDataset] = {}
 
-    def add_field(name: str, where: StoredDataset, problem: str, words: tuple[str, ...] = ()) -> None:
+    def add_field(
+        name: str, where: StoredDataset, problem: str, words: tuple[str, ...] = (), unit: str | None = None
+    ) -> None:
         """List a field and where it is stored."""
         shape = squeeze_shape(where.shape)
         problem = problem or why_not_table(where.shape)
-        fields.append(Field(name, shape, problem=problem, words=words))
+        fields.append(Field(name, shape, unit, problem, words))
         stored[name] = where
 
     def add_frame(group: str, columns: list[_FrameColumn]) -> None:
@@ -157,11 +168,17 @@ def open_hdf5(path: Path) -> Hdf5Table:
         if not item.dtype.names:
             words = () if outside else _read_text_list(item)
             if "MATLAB_object_decode" in item.attrs:
+                variables = _variables_of_object(item, objects)
+                for variable, where, unit, problem in variables:
+                    add_field(name + variable, where, problem, unit=unit)
+                if variables:
+                    return
                 kind = _attribute_text(item, "MATLAB_class")
-                outside = f"is a MATLAB object ({kind}) in a file of version 7.3; save it with '-v7', or its arrays"
+                outside = f"is a MATLAB object ({kind}), which is not read; save its arrays in a struct"
             add_field(name, StoredDataset(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
 
     with _open_hdf5_file(path) as file:
+        objects = _objects_of_hdf5(file)
         file.visititems(add_dataset)
     return Hdf5Table(path, tuple(fields), stored)
 
@@ -399,6 +416,8 @@ def _collect_timetable(name: str, value: Any, found: ArrayTable, objects: _Matla
     """Collect the variables of a timetable or a table, with their units and the times of the rows."""
     name = name if name != "None" else value["s0"].decode("utf-8", "replace")
     kind = value["s2"].decode("utf-8", "replace")
+    if _collect_times(name, value["arr"], found, objects):
+        return
     content = objects.properties(value["arr"])
     if "any" in content and getattr(content["any"].dtype, "names", None):
         record = content["any"].reshape(-1)[0]
@@ -411,15 +430,33 @@ def _collect_timetable(name: str, value: Any, found: ArrayTable, objects: _Matla
         found.arrays[name] = np.zeros(0)
         found.problems[name] = f"is a MATLAB object ({kind}), which is not read; save its arrays in a struct"
         return
-    units = [_matlab_text(cell) for cell in np.asarray(content.get("varUnits", ())).reshape(-1)] or [""] * len(names)
+    props = content.get("props")
+    given = props.reshape(-1)[0] if props is not None and "VariableUnits" in (props.dtype.names or ()) else {}
+    cells = np.asarray(given["VariableUnits"] if len(given) else content.get("varUnits", ())).reshape(-1)
+    units = [_matlab_text(cell) for cell in cells] or [""] * len(names)
     for variable, array, unit in zip(names, values, units, strict=True):
+        if _collect_times(f"{name}.{variable}", array, found, objects):
+            continue
         _collect_arrays(f"{name}.{variable}", array, found, objects, 1)
         if unit:
             found.units[f"{name}.{variable}"] = unit
     times = _row_times(content.get("rowTimes"), len(values[0]), objects)
     if times is not None:
-        place = f"{name}.{_matlab_text(np.asarray(content['dimNames']).reshape(-1)[0]) or 'Time'}"
+        place = f"{name}.{_name_of_times(_matlab_text(np.asarray(content['dimNames']).reshape(-1)[0]), names)}"
         found.arrays[place], found.units[place] = times, "ms"
+
+
+def _collect_times(name: str, value: Any, found: ArrayTable, objects: _MatlabObjects) -> bool:
+    """Collect durations or dates; return whether it holds them."""
+    times = _times_in_milliseconds(value, objects)
+    if times is not None:
+        found.arrays[name], found.units[name] = times, "ms"
+    return times is not None
+
+
+def _name_of_times(dimension: str, variables: list[str]) -> str:
+    """What the times of rows are called: as in MATLAB if that says so, else Time, which they always are."""
+    return dimension if dimension.lower() in TIMES or "Time" in variables else "Time"
 
 
 def _row_times(value: Any, count: int, objects: _MatlabObjects) -> Numbers | None:
@@ -439,6 +476,73 @@ def _times_in_milliseconds(value: Any, objects: _MatlabObjects) -> Numbers | Non
     """Those of a duration or a date."""
     content = objects.properties(value)
     for key in ("millis", "data"):
-        if key in content:
+        if key in content and content[key].dtype.kind in "fc":
             return np.asarray(np.real(content[key]), dtype=np.float64).reshape(-1)
     return None
+
+
+# The same objects in files of version 7.3: the cells are data sets, which stay in the file until they are read.
+
+
+def _objects_of_hdf5(file: Any) -> _MatlabObjects:
+    """The objects of a file; none where there are none, or in another form than is known."""
+    try:
+        cells = tuple(file[cell] for cell in file["#subsystem#/MCOS"][()].reshape(-1))
+        return _MatlabObjects(cells, _places_of_properties(cells[0][()].tobytes()))
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError):
+        return _MatlabObjects()
+
+
+def _variables_of_object(item: Any, objects: _MatlabObjects) -> list[tuple[str, StoredDataset, str | None, str]]:
+    """Of a timetable, a table or a duration: endings of the names, places, units, and why one holds no numbers."""
+    if times := _stored_times(item, objects):
+        return [("", times, "ms", "")]
+    content = objects.properties(item[()])
+    content = dict(content.get("any", content).items())
+    names = _texts_of_cells(content.get("varNames", content.get("varnames")))
+    values = _items_of_cells(content.get("data"))
+    units = _texts_of_cells(content.get("props", {}).get("VariableUnits", content.get("varUnits"))) or [""] * len(names)
+    found: list[tuple[str, StoredDataset, str | None, str]] = []
+    if not names or not len(names) == len(values) == len(units):
+        return found
+    for name, value, unit in zip(names, values, units, strict=True):
+        times = _stored_times(value, objects)
+        shape = getattr(value, "shape", ())
+        problem = why_not_numbers(value.dtype) if shape else "holds no numbers but a struct"
+        where = times or StoredDataset(value.name, None, shape)
+        found.append((f".{name}", where, "ms" if times else unit or None, "" if times else problem))
+    rows = content.get("rowTimes")
+    if rows is not None and (times := _stored_times(rows, objects, max(found[0][1].shape))):
+        dimension = (_texts_of_cells(content.get("dimNames")) or [""])[0]
+        found.append((f".{_name_of_times(dimension, names)}", times, "ms", ""))
+    return found
+
+
+def _stored_times(item: Any, objects: _MatlabObjects, count: int = 0) -> StoredDataset | None:
+    """Where durations or dates are; count: of times that are stored as a beginning and a step."""
+    if hasattr(item, "dtype"):
+        content = objects.properties(item[()] if item.size < 100 else np.zeros(0))
+        data = content.get("millis", content.get("data"))
+        if data is None or not hasattr(data, "dtype") or data.dtype.kind not in "fV":
+            return None
+        return StoredDataset(data.name, "real" if data.dtype.names else None, data.shape)
+    if not {"origin", "stepSize"} <= item.keys():
+        return None
+    ends = [_stored_times(item[key], objects) for key in ("origin", "stepSize")]
+    first, step = (np.nan if x is None else float(_slice_reader(item.file, x, False)(0, 1)[0]) for x in ends)
+    if not np.isfinite(step) and "sampleRate" in item:
+        step = 1000.0 / float(item["sampleRate"][()].reshape(-1)[0])
+    return StoredDataset("", None, (count,), None, (first, step)) if np.isfinite(first + step) else None
+
+
+def _items_of_cells(item: Any) -> list[Any]:
+    """What the cells of an array of cells hold."""
+    is_array = hasattr(item, "dtype") and item.dtype == object and "MATLAB_empty" not in item.attrs
+    return [item.file[cell] for cell in item[()].reshape(-1)] if is_array else []
+
+
+def _texts_of_cells(item: Any) -> list[str]:
+    """Texts of an array of cells."""
+    cells = _items_of_cells(item)
+    raw = [b"" if "MATLAB_empty" in cell.attrs else cell[()].astype("<u2").tobytes() for cell in cells]
+    return [text.decode("utf-16-le", "replace").strip() for text in raw]

@@ -86,9 +86,9 @@ MOST_WORDS = 500
 
 
 def squeeze_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a vector for (N, 1) and (1, N), else the shape itself."""
+    """Return the shape of a vector for (N, 1) and (1, N), of a matrix for (N, 1, k), else the shape itself."""
     long = tuple(size for size in shape if size != 1)
-    return (long or (1,)) if shape and len(long) < 2 else shape
+    return (long or (1,)) if shape and (len(long) < 2 or len(long) < len(shape)) else shape
 
 
 def why_not_numbers(dtype: np.dtype[Any]) -> str:

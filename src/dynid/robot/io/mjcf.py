@@ -26,6 +26,7 @@ from dynid.robot.io.mjcf_expansion import (
     inertias_from_shapes,
     merge_defaults,
     name_bodies_and_joints,
+    orientations_to_quaternions,
     stated_inertia,
 )
 from dynid.robot.io.pinocchio_tree import (
@@ -181,6 +182,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     """
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
     expand_includes(path, root, path.resolve().parent, 0)
+    orientations_to_quaternions(root)
     merge_defaults(root)
     expand_joint_defaults(root)
     frames_to_bodies(path, root)

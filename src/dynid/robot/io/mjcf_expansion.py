@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from copy import deepcopy
 from itertools import count
 from pathlib import Path
@@ -14,7 +16,7 @@ from dynid.errors import RobotFileError
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.io.xml import read_numbers, read_xml
-from dynid.robot.transform import Array, Transform
+from dynid.robot.transform import Array, Transform, quaternion_from_rotation, rotation_about
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -45,6 +47,35 @@ def expand_includes(path: Path, element: Element, folder: Path, depth: int) -> N
         element.remove(child)
         for offset, part in enumerate(included):
             element.insert(place + offset, part)
+
+
+def orientations_to_quaternions(root: Element) -> None:
+    """Write orientations that pinocchio misreads as quaternions.
+
+    These are angles about axes that are no unit vectors, and Euler angles about fixed axes (capital letters of
+    `eulerseq`). What is no number is left to `check_mjcf_numbers`.
+    """
+    given = {key: x for compiler in root.findall("compiler") for key, x in compiler.attrib.items()}
+    sequence, unit = given.get("eulerseq", "xyz"), 1.0 if given.get("angle") == "radian" else math.pi / 180.0
+    is_fixed = len(sequence) == 3 and set(sequence.lower()) <= set("xyz") and sequence != sequence.lower()
+    for element in (e for world in root.findall("worldbody") for e in world.iter()):
+        with suppress(ValueError):
+            if "axisangle" in element.attrib:
+                *axis, angle = read_numbers(element, "axisangle", (0.0,) * 4)
+                if (size := float(np.linalg.norm(axis))) > 0.0:
+                    _set_quaternion(element, "axisangle", rotation_about(np.array(axis) / size, unit * angle))
+            elif "euler" in element.attrib and is_fixed:
+                R = np.eye(3)
+                for letter, angle in zip(sequence, read_numbers(element, "euler", (0.0,) * 3), strict=True):
+                    turn = rotation_about(np.eye(3)["xyz".index(letter.lower())], unit * angle)
+                    R = R @ turn if letter.islower() else turn @ R
+                _set_quaternion(element, "euler", R)
+
+
+def _set_quaternion(element: Element, old: str, R: Array) -> None:
+    """Turn an element by a quaternion in place of another notation."""
+    element.attrib.pop(old)
+    element.set("quat", " ".join(repr(float(x)) for x in quaternion_from_rotation(R)))
 
 
 def merge_defaults(root: Element) -> None:
@@ -98,11 +129,16 @@ def frames_to_bodies(path: Path, root: Element) -> None:
                     str(path), "element_not_supported", "<{tag}> is not read",
                     "load the file in MuJoCo and save what it makes of it", tag=part.tag,
                 )  # fmt: skip
-        _frames_of_body_to_bodies(path, world)
+        _frames_of_body_to_bodies(
+            path, world, any(c.get("inertiafromgeom") == "true" for c in root.findall("compiler"))
+        )
 
 
-def _frames_of_body_to_bodies(path: Path, owner: Element) -> None:
-    """Frames directly in a body, and in these; shapes in them count only where the body does not state its inertia."""
+def _frames_of_body_to_bodies(path: Path, owner: Element, by_shapes: bool) -> None:
+    """Frames directly in a body, and in these; shapes in them count only where the body does not state its inertia.
+
+    by_shapes: they count in any case.
+    """
     for part in list(owner):
         if part.tag == "frame":
             if any(child.tag in ("joint", "freejoint", "inertial") for child in part):
@@ -110,13 +146,13 @@ def _frames_of_body_to_bodies(path: Path, owner: Element) -> None:
                     str(path), "element_not_supported", "frame '{frame}': joints and inertias in it are not read",
                     "put them outside", frame=part.get("name", ""),
                 )  # fmt: skip
-            if owner.find("inertial") is not None:
+            if owner.find("inertial") is not None and not by_shapes:
                 for geom in part.findall("geom"):
                     part.remove(geom)
             part.tag = "body"
             part.attrib.pop("name", None)
         if part.tag == "body":
-            _frames_of_body_to_bodies(path, part)
+            _frames_of_body_to_bodies(path, part, by_shapes)
 
 
 def name_bodies_and_joints(root: Element) -> None:
@@ -286,6 +322,8 @@ def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
         for part in list(asset):
             if part.tag != "mesh" or (part.get("name") or Path(part.get("file", "")).stem) not in used:
                 asset.remove(part)
+    for compiler in alone.findall("compiler"):
+        compiler.attrib.pop("fusestatic", None)  # every body is asked for
     folder = path.resolve().parent
     named = [compiler for compiler in alone.findall("compiler") if compiler.get("meshdir") or compiler.get("assetdir")]
     for compiler in named or [SubElement(alone, "compiler")]:

@@ -74,7 +74,7 @@ try:
 except (ImportError, AttributeError, KeyError):
     pass
 try:
-    text = xacro.process_file(path, mappings=mappings).toxml()
+    text = xacro.process_file(path, mappings=mappings).toprettyxml(indent="  ")
     code = 0 if len(text) <= longest else 5
 except BaseException as error:
     text, code = f"{type(error).__name__}: {error}", 3
