@@ -18,7 +18,7 @@ from dynid.physical.attribution import Binding, find_active_bounds, find_data_sh
 from dynid.physical.check import describe_violations
 from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
-from dynid.physical.parameters import PhysicalParameters
+from dynid.physical.parameters import UNLIKELY, PhysicalParameters
 from dynid.physical.prior import Prior, centre_is_outside, find_prior
 from dynid.physical.problem import (
     Problem,
@@ -35,8 +35,6 @@ from dynid.robot.transform import Array
 
 WORSE = 0.05
 """Growth of a channel's NRMSE from which on the cost of physicality is a warning."""
-
-UNLIKELY = 1e-3
 
 FEWEST_TIMES, MOST_TIMES = 0.2, 3.0
 """Masses over their prior beyond which they are named."""
@@ -237,8 +235,8 @@ def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: 
         x, ratio = values[first : first + 10], float(values[first + 9] / prior[first + 9])
         if not FEWEST_TIMES < ratio < MOST_TIMES:
             warnings.append(Message(
-                "mass_far_from_prior", "link {link}: the data ask for {mass:.3g} kg, {ratio:.2g} times what {source} "
-                "says ({prior:.3g} kg)", link=name, mass=float(x[9]), ratio=ratio, source=sources[k],
+                "mass_far_from_prior", "link {link}: the data ask for {mass:.3g} kg, {ratio:.2g} times its prior "
+                "({prior:.3g} kg by {source})", link=name, mass=float(x[9]), ratio=ratio, source=sources[k],
                 prior=float(prior[first + 9]),
             ))  # fmt: skip
         if centre_is_outside(robot, k, x):

@@ -27,6 +27,9 @@ from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
 from dynid.storage.records import ROW, Data, Form, Limit, json_text, load, to_plain_data
 
+UNLIKELY = 1e-3
+"""Probability below which noise does not explain that bodies cannot have the estimate."""
+
 SHOWN = 0.5
 """Share of a mass that comes from the data from which on it counts as shown by them."""
 
@@ -105,7 +108,8 @@ class PhysicalParameters:
         codes, sizes = {warning.code for warning in self.warnings}, self.prior_source.count(FROM_SIZE)
         reasons = [Message("total_mass", "{mass:.4g} kg in all", mass=self.total_mass)]
         level: Level = "usable" if sizes or self.warnings else "good"
-        if codes & {"mass_far_from_prior", "centre_outside_link", "density_implausible", "bodies_fit_worse"}:
+        doubtful = {"mass_far_from_prior", "centre_outside_link", "density_implausible"}
+        if codes & doubtful or ("bodies_fit_worse" in codes and self.chance < UNLIKELY):
             level = "weak"
         if sizes and not self._total_mass_is_given:
             reasons.append(Message(
@@ -121,7 +125,11 @@ class PhysicalParameters:
                 "masses_of_prior", "the data hardly show the masses of {links}: these are the prior's; {ranges} says "
                 "how far they can be moved", links=free, ranges=Wording(".ranges", "--ranges"),
             ))  # fmt: skip
-        reasons += [warning for warning in self.warnings if warning.code != "estimate_not_physical"]
+        if "bodies_fit_worse" in codes:
+            growth = float(np.nanmax(self.nrmse_after / self.nrmse_before)) - 1.0
+            what = "bodies fit worse than the estimate, by up to {growth:.0%}"
+            reasons.append(Message("bodies_fit_worse", what, growth=growth))
+        reasons += [warning for warning in self.warnings if warning.code in doubtful]
         identified = self.identification.verdict
         if LEVELS.index(identified.level) > LEVELS.index(level):
             level = identified.level
