@@ -239,7 +239,7 @@ def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: 
                 "({prior:.3g} kg by {source})", link=name, mass=float(x[9]), ratio=ratio, source=sources[k],
                 prior=float(prior[first + 9]),
             ))  # fmt: skip
-        if centre_is_outside(robot, k, x):
+        if centre_is_outside(robot, k, x, prior[first : first + 10]):
             warnings.append(Message(
                 "centre_outside_link", "link {link}: its centre of mass ({centre[0]:.3g}, {centre[1]:.3g}, "
                 "{centre[2]:.3g}) m is outside of it", link=name, centre=(x[6:9] / x[9]).tolist(),

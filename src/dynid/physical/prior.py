@@ -41,7 +41,7 @@ ROTOR_SHARE = 0.1
 FROM_SIZE = "its size"
 
 OUTSIDE = 6.0
-"""Spreads of a link's body by size beyond which a centre of mass is outside of the link."""
+"""Spreads (standard deviations of the mass) from a body's centre from which on a centre of mass is outside of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,11 +148,13 @@ def bodies_from_sizes(robot: Robot) -> list[Array]:
     return bodies
 
 
-def centre_is_outside(robot: Robot, k: int, x: Array) -> bool:
-    """Whether a link's centre of mass is farther from its body by size than OUTSIDE times that body's spread."""
-    sized = bodies_from_sizes(robot)[k]
-    away = x[6:9] / x[9] - sized[6:9] / sized[9]
-    return float(away @ np.linalg.solve(_mass_covariance(sized), away)) > OUTSIDE**2
+def centre_is_outside(robot: Robot, k: int, x: Array, prior: Array) -> bool:
+    """Whether a link's centre of mass is OUTSIDE spreads or more from its body by size, and from its prior."""
+    for body in (bodies_from_sizes(robot)[k], prior):
+        away = x[6:9] / x[9] - body[6:9] / body[9]
+        if float(away @ np.linalg.solve(_mass_covariance(body), away)) < OUTSIDE**2:
+            return False
+    return True
 
 
 def refuse_impossible_links(robot: Robot) -> None:
