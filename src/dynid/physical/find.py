@@ -19,7 +19,7 @@ from dynid.physical.check import describe_violations
 from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
 from dynid.physical.parameters import UNLIKELY, PhysicalParameters
-from dynid.physical.prior import Prior, centre_is_outside, find_prior
+from dynid.physical.prior import Prior, centre_is_outside, density_ratio, find_prior
 from dynid.physical.problem import (
     Problem,
     build_problem,
@@ -244,7 +244,8 @@ def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: 
                 "centre_outside_link", "link {link}: its centre of mass ({centre[0]:.3g}, {centre[1]:.3g}, "
                 "{centre[2]:.3g}) m is outside of it", link=name, centre=(x[6:9] / x[9]).tolist(),
             ))  # fmt: skip
-        warnings += [found.about(f"link {name}") for found in describe_violations(x)]
+        if not 0.3 < density_ratio(x, prior[first : first + 10]) < 3.0:  # else it was known
+            warnings += [found.about(f"link {name}") for found in describe_violations(x)]
     return tuple(warnings)
 
 

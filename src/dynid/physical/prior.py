@@ -157,6 +157,12 @@ def centre_is_outside(robot: Robot, k: int, x: Array, prior: Array) -> bool:
     return True
 
 
+def density_ratio(x: Array, prior: Array) -> float:
+    """Density of a body's ellipsoid of inertia over that of its prior's."""
+    spread = np.linalg.det(_mass_covariance(prior)) / np.linalg.det(_mass_covariance(x))
+    return float(x[9] / prior[9] * np.sqrt(spread))
+
+
 def refuse_impossible_links(robot: Robot) -> None:
     """Raise where links of a robot are no bodies, naming all of them."""
     bad = [
