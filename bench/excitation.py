@@ -35,7 +35,7 @@ from dynid.excitation.fourier_search import (
     FourierProblem,
     random_coefficients,
     scale_to_limits,
-    search_fourier_start,
+    search_series_from_start,
 )
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.robot.inertia import from_pinocchio
@@ -100,7 +100,7 @@ def kept_memory() -> Iterator[None]:
 def panda() -> FourierProblem:
     """Return the problem that `dynid excite panda` solves: 43 base columns, 77 coefficients."""
     robot = load_robot(ROBOT)
-    rows = BaseRows.of(robot, model="torque", rotor_inertia=False, friction=())
+    rows = BaseRows.for_robot(robot, model="torque", rotor_inertia=False, friction=())
     return FourierProblem(rows, "condition", (1.0, 0.0), None, robot.limits, None, PERIOD, HARMONICS)
 
 
@@ -119,11 +119,11 @@ class Objective:
         judge = problem.criterion_for(samples * problem.rows.rows_per_sample)
         if not isinstance(judge, SpectralCriterion):
             raise TypeError(f"'{problem.criterion}' is not a function of singular values")
-        return Objective(problem, *problem.instants(samples), judge)
+        return Objective(problem, *problem.sample_instants(samples), judge)
 
     def motion(self, y: Array) -> Motion:
         """Motion of coefficients y (n, 2 H + 1)."""
-        return self.problem.motion(y, self.basis, self.t)
+        return self.problem.motion_of_coefficients(y, self.basis, self.t)
 
     def value(self, W: Array, sharpness: float) -> float:
         """The value alone, at the least cost: contenders without gradients are not to pay for slopes."""
@@ -135,7 +135,7 @@ class Objective:
     def gradient(self, y: Array) -> Array:
         """Exact gradient (n, 2 H + 1)."""
         motion, rows = self.motion(y), self.problem.rows
-        slope = self.judge.smooth_value(rows.matrix(motion), SHARPNESS).slope
+        slope = self.judge.smooth_value(rows.matrix(motion), SHARPNESS).gradient
         by_q, by_v, by_a = rows.adjoint(motion, slope)
         return np.asarray(by_q.T @ self.basis.q + by_v.T @ self.basis.v + by_a.T @ self.basis.a)
 
@@ -253,10 +253,10 @@ class RecordedProblem(FourierProblem):
         object.__setattr__(copy, "visited", [])
         return copy
 
-    def motion(self, y: Array, basis: Basis, t: Array) -> Motion:
+    def motion_of_coefficients(self, y: Array, basis: Basis, t: Array) -> Motion:
         """Motion of coefficients y; takes about a microsecond more."""
         self.visited.append((time.process_time(), y))
-        return FourierProblem.motion(self, y, basis, t)
+        return FourierProblem.motion_of_coefficients(self, y, basis, t)
 
 
 def search_by_dynid(problem: FourierProblem) -> Course:
@@ -264,7 +264,7 @@ def search_by_dynid(problem: FourierProblem) -> Course:
     recorded = RecordedProblem.of(problem)
     start = time.process_time()
     with on_one_core():
-        search_fourier_start(recorded, SEED, lambda: np.inf)
+        search_series_from_start(recorded, SEED, lambda: np.inf)
     # The first motion, of zeros, only sizes the matrix. An evaluation is over when the next begins.
     tried = recorded.visited[1:]
     over = [seconds for seconds, _ in tried[1:]] + [time.process_time()]
@@ -295,7 +295,9 @@ class Slsqp:
     def run(self, problem: FourierProblem) -> Course:
         """Search from dynid's start."""
         objective = Objective.of(problem, SAMPLES)
-        bounded = BoundedCoefficients.of(problem.instants(INSTANTS * problem.harmonics)[1], problem.limits)
+        bounded = BoundedCoefficients.from_limits(
+            problem.sample_instants(INSTANTS * problem.harmonics)[1], problem.limits
+        )
         constraints = limits_on_grid(problem) if self.constrained else ()
         visited: list[tuple[float, Array]] = []
         start = time.process_time()
@@ -331,7 +333,9 @@ class Slsqp:
 
 def limits_on_grid(problem: FourierProblem) -> tuple[Any, ...]:
     """Linear constraints 1 -+ use >= 0 with their exact, constant jacobian."""
-    use = scipy.linalg.block_diag(*BoundedCoefficients.of(problem.instants(GRID)[1], problem.limits).use)
+    use = scipy.linalg.block_diag(
+        *BoundedCoefficients.from_limits(problem.sample_instants(GRID)[1], problem.limits).use
+    )
     both = np.vstack([use, -use])
     return ({"type": "ineq", "fun": lambda flat: 1.0 - both @ flat, "jac": lambda flat: -both},)
 

@@ -105,7 +105,7 @@ def coverage(
 
     @cache
     def pseudo_true(blocks: tuple[str, ...]) -> dict[Parameter, float]:
-        unknowns = Unknowns.of(merged.equation, blocks, merged.logs, left_out=merged.unseen_harmonics)
+        unknowns = Unknowns.for_equation(merged.equation, blocks, merged.logs, left_out=merged.unseen_harmonics)
         return dict(zip(unknowns.names, solve(unknowns, factors).values, strict=True))
 
     hits: dict[str, list[bool]] = defaultdict(list)

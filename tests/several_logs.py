@@ -42,7 +42,7 @@ def friction_torque(motion: Motion, rigid: Array, *, plain: bool, scale: float =
     if plain:
         return np.asarray(size * (np.sign(v) + 0.8 * v + 0.05))
     shapes = FrictionShapes(("stop1e-2", "stop1e-1"), np.ones(n))
-    short, long = np.moveaxis(shapes.stops_along(motion.q, shapes.initial_stop_states(motion.q, 50)), 1, 0)
+    short, long = np.moveaxis(shapes.stop_values_along(motion.q, shapes.initial_stop_states(motion.q, 50)), 1, 0)
     dry = short * (1.0 + 0.6 * np.exp(-((v / 0.15) ** 2))) * (1.0 + 0.05 * np.abs(rigid) / size) + 0.3 * long
     return np.asarray(size * (dry + 0.8 * np.sign(v) * np.abs(v) ** 0.8 + 0.05))
 

@@ -284,7 +284,7 @@ def test_pools_of_several_sizes_at_once() -> None:
                 def work(start: int, stop: int, out: Any = out) -> None:
                     out[start:stop] = np.arange(start, stop)
 
-                with threads.threads_inside_block(count):
+                with threads.use_threads_inside_block(count):
                     threads.run_on_sample_ranges(len(out), work)
                 assert_array_equal(out, np.arange(4000))
 

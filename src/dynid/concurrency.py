@@ -18,12 +18,15 @@ from dynid.messages import Message
 class ReentrantLock(Protocol):
     """A lock that the thread that holds it may take again."""
 
-    def acquire(self) -> Any: ...  # noqa: D102
-    def release(self) -> None: ...  # noqa: D102
+    def acquire(self) -> Any:
+        """Acquire the lock, once more if this thread holds it."""
+
+    def release(self) -> None:
+        """Release the lock, once for every time that it was acquired."""
 
 
 def hold_across_forks(lock: ReentrantLock) -> None:
-    """Let a fork wait for a lock: the child has none of the threads that could release it."""
+    """Make every fork wait for a lock: the child has none of the threads that could release it."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
@@ -87,7 +90,7 @@ def is_polars_without_threads() -> bool:
 
 
 def _polars_has_threads() -> bool:
-    """Whether polars has threads here, or starts them only now (it does so when first used, not when loaded)."""
+    """Whether polars has threads in this process, or starts them only now, when first used."""
     tasks = Path("/proc/self/task")
     if not tasks.is_dir():
         return False
@@ -99,7 +102,7 @@ def _polars_has_threads() -> bool:
 
 
 def _record_polars_loaded() -> None:
-    """Keep whether polars was loaded when this process was forked."""
+    """Store, in a forked child, whether polars was loaded at the fork."""
     _loaded_before_fork[0] = "polars" in sys.modules
 
 

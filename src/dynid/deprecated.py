@@ -23,10 +23,22 @@ KEYWORDS: dict[str, Mapping[str, str]] = {
 ATTRIBUTES: dict[str, Mapping[str, str]] = {
     "Barycentric": {"relations_of": "base_parameter_relations", "matrix_of": "base_parameter_matrix"},
     "Comparison": {"way": "run", "ways": "runs"},
-    "ForceSensor": KEYWORDS["ForceSensor"],
+    "EstimatorRun": {"found": "identification", "base": "base_parameter_names", "apart": "distances_to"},
+    "ForceSensor": {
+        **KEYWORDS["ForceSensor"],
+        "constant": "constant_readings",
+        "hidden": "hidden_rotor_joints",
+        "is_plain": "is_in_base_frame",
+        "map": "wrench_to_readings",
+        "spinning": "spinning_rotors",
+    },
     "Identification": {"lost": "unidentifiable"},
-    "SearchHistory": {"ending": "with_final_value"},
+    "JointParameters": {"scatter": "covariance_without_sensitivities"},
+    "Log": {"surroundings": "chunks_of_whole_recording", "watched": "with_reading_progress"},
     "Payload": {"lost": "unidentifiable", "way": "method"},
+    "Score": {"counted": "nrmse_without_quiet"},
+    "SearchHistory": {"ending": "with_final_value"},
+    "Verdict": {"after_call": "with_next_command"},
 }
 """Of results and values."""
 
@@ -43,7 +55,7 @@ def warn_renamed(old: str, new: str, *, level: int = 3) -> None:
 
 
 def accept_old_names(thing: Renamed) -> Renamed:
-    """Let a function or class take the old names of its keywords and attributes."""
+    """Decorate a function or class so that it accepts the old names of its keywords and attributes."""
     for old, new in ATTRIBUTES.get(thing.__name__, {}).items():
         setattr(thing, old, property(functools.partial(_get_renamed_attribute, old, new)))
     keywords = KEYWORDS.get(thing.__name__, {})

@@ -27,7 +27,7 @@ class DynidError(Exception):
         self._set_message(code if isinstance(code, Message) else Message(code, what, remedy, **facts))
 
     def _set_message(self, message: Message) -> None:
-        """Set the message, also as the text of the exception."""
+        """Set the message of the error, also as the text of the exception."""
         self.message = message
         Exception.__init__(self, str(message))
 
@@ -43,7 +43,7 @@ class DynidError(Exception):
 
     @property
     def remedy(self) -> str:
-        """What to do about it; empty where the text says all there is."""
+        """Text on what to do about it; empty where the message says all there is."""
         return self.message.remedy
 
     def __reduce__(self) -> tuple[object, ...]:

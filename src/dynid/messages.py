@@ -134,7 +134,7 @@ class Message(str):
 
     @classmethod
     def _create(cls, text: str, code: str, facts: Mapping[str, Any], what: str, remedy: str, *spoken: str) -> Self:
-        """spoken: the text for the command line, and the remedy there if it is another."""
+        """Make a message from its rendered text; spoken: text, and remedy if it differs, for the command line."""
         self = super().__new__(cls, text)
         self.code, self.facts, self.what, self.remedy = code, dict(facts), what, remedy
         self.for_command_line, self._spoken_remedy = (*spoken, remedy)[:2]
@@ -221,7 +221,7 @@ def command_line_wording(text: str) -> str:
 
 
 def _restore_message(*parts: Any) -> Message:
-    """Make a message again from what was pickled."""
+    """Restore a pickled message."""
     return Message._create(*parts)
 
 
@@ -254,12 +254,12 @@ def _quote_names(names: Sequence[object], limit: int) -> str:
 
 
 def _fill_template(template: str, facts: Mapping[str, Any], front: Front) -> str:
-    """Put the facts into a template, in the words of one front."""
+    """Fill a template with facts, in the words of one front."""
     return _TemplateFormatter(front).vformat(template, (), facts)
 
 
 def _join_remedy(what: str, remedy: str) -> str:
-    """One sentence of what is wrong and the remedy."""
+    """Join what is wrong and the remedy into one sentence."""
     if not remedy:
         return what
     return f"{what} {remedy}" if what.endswith((":", ".", "?", ",")) else f"{what}; {remedy}"

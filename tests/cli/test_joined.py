@@ -73,7 +73,7 @@ def test_a_project_file_names_recordings_in_several_files(
     monkeypatch.chdir(tmp_path)
     dynid("identify", "--project", folder / "dynid.toml", "--json", tmp_path / "x.json", code=None)
     found = json.loads((tmp_path / "x.json").read_text())
-    reader = log_options.LogReader.of(ROBOT, (), (), None, None, None)
+    reader = log_options.LogReader.from_options(ROBOT, (), (), None, None, None)
     same = reader.read_log(f"{folder / 'q.csv'}@1:9+{folder / 'tau.csv'}")
     assert_allclose(found["values"], library.identify(ROBOT, same, friction=PLAIN).values, rtol=1e-6)
 

@@ -96,7 +96,7 @@ def test_the_viewer_shows_a_log_with_them(logs: Path) -> None:
 
     robot = library.load_robot("gautier3")
     paths = [
-        read_joint_path(logs / name, robot, log_options.LogReader.of(robot, (), (), None, None, None, **fix))  # type: ignore[arg-type]
+        read_joint_path(logs / name, robot, log_options.LogReader.from_options(robot, (), (), None, None, None, **fix))  # type: ignore[arg-type]
         for name, fix in (
             ("with.csv", {}),
             ("with_wrong.csv", {"sign": ["q.1"], "zero": ["2=90deg"]}),
@@ -156,7 +156,7 @@ def test_options_that_are_proposed_can_be_pasted(seed: int, tmp_path: Path) -> N
     pieces = shlex.split(typed)
     for key, value in zip(pieces[::2], pieces[1::2], strict=True):
         words[key.removeprefix("--")].append(value)
-    reader = log_options.LogReader.of(robot, (), (), None, None, None, **words)  # type: ignore[arg-type]
+    reader = log_options.LogReader.from_options(robot, (), (), None, None, None, **words)  # type: ignore[arg-type]
     samples = random_samples(n, rows=10)
     file = write_npz(tmp_path / "log.npz", samples)
     read = reader.read_log(str(file))

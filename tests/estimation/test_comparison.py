@@ -51,7 +51,7 @@ def test_every_way_is_there(compared: Comparison) -> None:
     assert [(run.model, run.estimator) for run in compared.runs] == list(COMPARED)
     assert not compared.refused
     for run in compared.runs:
-        assert (run.found.model, run.found.estimator) == (run.model, run.estimator)
+        assert (run.identification.model, run.identification.estimator) == (run.model, run.estimator)
         assert 0.0 < run.seconds < 60.0
     assert compared.reference is compared.run("torque")
     assert not compared.interrupted
@@ -63,8 +63,8 @@ def test_results_are_those_of_identify(compared: Comparison, robot: dynid.Robot,
     model, estimator = run
     log = noisy(robot).part(0.0, 0.75)
     alone = dynid.identify(robot, log, friction=PLAIN, model=model, estimator=estimator)
-    assert_allclose(compared.run(*run).found.values, alone.values, rtol=1e-12, atol=1e-12)
-    assert_allclose(compared.run(*run).found.sigma, alone.sigma, rtol=1e-9, atol=1e-15)
+    assert_allclose(compared.run(*run).identification.values, alone.values, rtol=1e-12, atol=1e-12)
+    assert_allclose(compared.run(*run).identification.sigma, alone.sigma, rtol=1e-9, atol=1e-15)
 
 
 def test_errors_are_those_of_torques_for_all_models(compared: Comparison, robot: dynid.Robot) -> None:
@@ -80,7 +80,7 @@ def test_errors_are_those_of_torques_for_all_models(compared: Comparison, robot:
         assert run.prediction is not None
         assert run.prediction.nrmse.shape == (3,)
         assert run.prediction.source == compared.source == "the last 25 % of every log"
-        error = (run.found.predict(exact) - true)[last].std(axis=0) / true[last].std(axis=0)
+        error = (run.identification.predict(exact) - true)[last].std(axis=0) / true[last].std(axis=0)
         # the prediction holds filtered noise of the measured torques too; 2 % white noise through 100 -> 7.5 Hz
         assert_allclose(run.prediction.nrmse, np.hypot(error, 0.02 * np.sqrt(2 * 7.5 / 100)), rtol=0.5, atol=0.006)
 
@@ -117,7 +117,7 @@ def test_without_noise_all_agree_and_the_plainest_wins() -> None:
     robot = dynid.load_robot("gautier3")
     compared = dynid.compare_estimators(robot, dynid.simulate(robot, fourier_motion(robot)), friction=())
     for run in compared.runs:
-        assert_allclose(run.found.values, truth(robot, run.found), rtol=0.0, atol=1e-6)
+        assert_allclose(run.identification.values, truth(robot, run.identification), rtol=0.0, atol=1e-6)
         assert run.agreement(compared.reference) == 1.0
         assert run.error < 1e-6
     assert compared.best is compared.run("torque")
@@ -135,7 +135,7 @@ def test_what_is_not_serial_has_no_recursion(kind: str, code: str) -> None:
     for run in compared.refused:
         assert refusal(run).code == code
         with pytest.raises(IdentificationError, match="refused"):
-            _ = run.found
+            _ = run.identification
     (said,) = (reason for reason in compared.advice.facts["reasons"] if reason.code == "recursion_refused")
     assert said.facts["codes"] == [code, code]
     assert "the recursion refused (torque, recursive and momentum, recursive)" in compared.advice
@@ -156,7 +156,11 @@ def test_one_joint() -> None:
     robot = with_friction(arm(1))
     compared = dynid.compare_estimators(robot, noisy(robot), friction=PLAIN)
     assert not compared.refused
-    assert_allclose(compared.run("torque", "recursive").found.values, compared.run("torque").found.values, rtol=1e-9)
+    assert_allclose(
+        compared.run("torque", "recursive").identification.values,
+        compared.run("torque").identification.values,
+        rtol=1e-9,
+    )
     assert compared.best is not None
 
 
@@ -255,7 +259,7 @@ def test_wrong_options_are_refused_at_once(robot: dynid.Robot) -> None:
 def pretended(run: EstimatorRun, error: float, deviation: float, level: str = "good") -> EstimatorRun:
     """A run with other figures."""
     assert run.prediction is not None
-    result = run.found
+    result = run.identification
     verdict = replace(result.verdict, level=level)  # type: ignore[arg-type]
     result = result.replace(sigma=deviation * np.abs(result.values), verdict=verdict)
     return replace(run, result=result, prediction=replace(run.prediction, nrmse=np.full(3, error)))
@@ -299,9 +303,10 @@ def test_a_good_fit_that_does_not_carry_over_is_not_trusted(compared: Comparison
 def test_disputed_parameters_come_first(compared: Comparison) -> None:
     few = compared.most_disputed(3)
     assert len(few) == 3
-    assert set(few) < set(compared.reference.base)
+    assert set(few) < set(compared.reference.base_parameter_names)
     worst = {
-        name: max(run.apart(compared.reference)[name] for run in compared.finished) for name in compared.reference.base
+        name: max(run.distances_to(compared.reference)[name] for run in compared.finished)
+        for name in compared.reference.base_parameter_names
     }
     assert min(worst[name] for name in few) >= max(x for name, x in worst.items() if name not in few)
-    assert compared.most_disputed(99) == compared.reference.base
+    assert compared.most_disputed(99) == compared.reference.base_parameter_names

@@ -52,16 +52,16 @@ def test_stops_are_those_of_a_plain_loop(width: float) -> None:
     q = walk(3)
     shapes = FrictionShapes((f"stop{width:g}",), np.array([1.0, 0.2, 3.0]))
     start = np.array([[0.5, -1.0, 0.0]])
-    found = shapes.stops_along(q, start)
+    found = shapes.stop_values_along(q, start)
     for j, scale in enumerate(shapes.scale):
         assert_allclose(found[:, 0, j], plain_loop(q[:, j], width * scale, start[0, j]), rtol=0.0, atol=1e-9)
 
 
 def test_stops_go_on_from_piece_to_piece() -> None:
     q, shapes = walk(2), FrictionShapes(DEFAULT, np.ones(2))
-    whole = shapes.stops_along(q, np.zeros((3, 2)))
-    first = shapes.stops_along(q[:150], np.zeros((3, 2)))
-    assert_allclose(shapes.stops_along(q[149:], first[-1])[1:], whole[150:], atol=1e-12)
+    whole = shapes.stop_values_along(q, np.zeros((3, 2)))
+    first = shapes.stop_values_along(q[:150], np.zeros((3, 2)))
+    assert_allclose(shapes.stop_values_along(q[149:], first[-1])[1:], whole[150:], atol=1e-12)
 
 
 @pytest.mark.parametrize("lead", [0, 1, 50, 10_000])
@@ -102,8 +102,8 @@ def test_shapes_of_sliding_joints_are_those_of_turning_ones_in_other_lengths() -
     blocks = tuple(name for name in EVERY if name != "load")
     turning, sliding = FrictionShapes(blocks, np.ones(1)), FrictionShapes(blocks, scale)
     t = np.linspace(0.0, 1.0, 100)
-    ours = sliding.column_values(t, q * scale, v * scale, sliding.stops_along(q * scale, np.zeros((6, 1))), None)
-    theirs = turning.column_values(t, q, v, turning.stops_along(q, np.zeros((6, 1))), None)
+    ours = sliding.column_values(t, q * scale, v * scale, sliding.stop_values_along(q * scale, np.zeros((6, 1))), None)
+    theirs = turning.column_values(t, q, v, turning.stop_values_along(q, np.zeros((6, 1))), None)
     factor = []
     for name in blocks:
         power = {"viscous": 1, "asymmetry": 1, "spring": 1, "quadratic": 2}.get(name, 0)
@@ -191,7 +191,7 @@ def test_a_stop_is_identified_exactly() -> None:
     robot = dynid.load_robot("gautier3")
     motion = fourier_motion(robot)
     shapes = FrictionShapes(("stop1e-2",), np.ones(3))
-    stops = shapes.stops_along(motion.q, shapes.initial_stop_states(motion.q, 50))[:, 0]
+    stops = shapes.stop_values_along(motion.q, shapes.initial_stop_states(motion.q, 50))[:, 0]
     tau = torque(robot, motion) + stops * [3.0, -1.0, 2.0]
     result = dynid.identify(robot, log_of(motion, tau), friction=("viscous", "stop1e-2"))
     assert_allclose([result.value(f"Fs1e-2_{j}") for j in (1, 2, 3)], [3.0, -1.0, 2.0], rtol=0.0, atol=1e-9)

@@ -158,7 +158,7 @@ def test_rows_do_not_depend_on_windows_and_chunks(
 ) -> None:
     robot = arm(2)
     blocks = (*PLAIN, "stop1e-3", "lag")
-    equation = Equation.of(robot, Options(model=model, window=window), friction=blocks, scale=np.ones(2))
+    equation = Equation.for_robot(robot, Options(model=model, window=window), friction=blocks, scale=np.ones(2))
     t = np.arange(3000) / 200.0
     t[1000:1400] += np.random.default_rng(0).uniform(-1e-3, 1e-3, 400)
     t[2000:] += 0.5

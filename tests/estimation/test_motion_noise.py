@@ -256,7 +256,7 @@ def test_pieces_of_blocks_add_up() -> None:
         return sum(power(pieces) for pieces in row_pieces_of_groups(groups, soft=soft))
 
     first, last = state.blocks[0].head[0].sum_of_squares, state.blocks[-1].tail[0].sum_of_squares
-    soft = [power(pieces) for pieces in row_pieces_of_groups(groups, soft=True, pulled=True)]
+    soft = [power(pieces) for pieces in row_pieces_of_groups(groups, soft=True, noise_corrected=True)]
     assert_allclose(sum(soft), total(groups, False) - 2.0 * (first + last), rtol=1e-12)
     assert min(soft) > 0.0
     without = groups[:3] + groups[5:]

@@ -120,8 +120,10 @@ def test_results_and_sensors_come_back_from_files(tmp_path: Path) -> None:
     (tmp_path / "robot.toml").write_text(table_text(robot))
     loaded = load_robot(tmp_path / "robot.toml")
     assert loaded.sensor is not None
-    np.testing.assert_allclose(loaded.sensor.map, sensor.map, atol=1e-12)
-    np.testing.assert_allclose(loaded.sensor.constant(robot.gravity), sensor.constant(robot.gravity), atol=1e-12)
+    np.testing.assert_allclose(loaded.sensor.wrench_to_readings, sensor.wrench_to_readings, atol=1e-12)
+    np.testing.assert_allclose(
+        loaded.sensor.constant_readings(robot.gravity), sensor.constant_readings(robot.gravity), atol=1e-12
+    )
     np.testing.assert_allclose(reaction(loaded, motion), reaction(robot, motion), atol=1e-8)
 
 

@@ -170,7 +170,7 @@ def test_at_rest_signs_are_those_of_the_narrowest_stop() -> None:
     q = np.column_stack([np.cos(3.0 * t), np.where(t < 0.5, -t, -0.5)])
     v = np.column_stack([-3.0 * np.sin(3.0 * t), np.where(t < 0.5, -1.0, 1e-4 * np.cos(300.0 * t))])
     shapes = FrictionShapes(("stop1e-4", *SIGNED), np.ones(2), held=1e-4)
-    stops = shapes.stops_along(q, -np.ones((1, 2)))
+    stops = shapes.stop_values_along(q, -np.ones((1, 2)))
     values = dict(zip(("stop1e-4", *SIGNED), shapes.column_values(t, q, v, stops, None).swapaxes(0, 1), strict=True))
     still = t > 0.6
     for name in ("coulomb", "tanh", "stribeck"):

@@ -50,7 +50,7 @@ def test_slopes_equal_central_differences(name: str, sharpness: float) -> None:
     W, mask = matrix(1)
     noise = np.random.default_rng(1).uniform(0.5, 2.0, len(W))
     criterion = find_criterion(name, weights=(2.0, 0.5), mask=mask, noise=noise)
-    slope = criterion.smooth_value(W, sharpness).slope
+    slope = criterion.smooth_value(W, sharpness).gradient
     rng = np.random.default_rng(2)
     for _ in range(5):
         D = rng.standard_normal(W.shape) * mask

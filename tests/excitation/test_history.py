@@ -43,20 +43,20 @@ def history_of(found: Excitation) -> SearchHistory:
 def check(found: Excitation, *, near: float) -> None:
     """The chosen start ends in the figure that is given, and its last iterate is near to that."""
     history = history_of(found)
-    assert history.best.end == pytest.approx(found.value, rel=1e-12)
+    assert history.best.final_value == pytest.approx(found.value, rel=1e-12)
     assert (np.diff(history.best_so_far) <= 0.0).all()
     assert history.best_so_far[-1] == pytest.approx(found.value, rel=1e-12)
     for descent in history.descents:
         assert len(descent.values) <= MOST
         assert (np.diff(descent.iterations) >= 0).all()
-        assert_allclose(descent.values[-2], descent.end, rtol=near)
-        assert descent.end < descent.values[0]
+        assert_allclose(descent.values[-2], descent.final_value, rtol=near)
+        assert descent.final_value < descent.values[0]
 
 
 def test_a_fourier_search_ends_in_the_condition() -> None:
     found = fourier()
     check(found, near=0.02)
-    assert history_of(found).best.end == pytest.approx(found.condition, rel=1e-12)
+    assert history_of(found).best.final_value == pytest.approx(found.condition, rel=1e-12)
     assert [descent.start for descent in history_of(found).descents] == [0, 1, 2]
     assert not history_of(found).stopped
 
@@ -72,8 +72,8 @@ def test_torque_limits_are_counted_in() -> None:
     assert found.effort is not None
     assert found.effort.use_of_limits(found.motion(200.0)).max() <= 1.0
     history = history_of(found)
-    assert history.best.end == pytest.approx(found.condition, rel=1e-12)
-    assert history.best_so_far[-1] == history.best.end
+    assert history.best.final_value == pytest.approx(found.condition, rel=1e-12)
+    assert history.best_so_far[-1] == history.best.final_value
     assert found.condition > 1.02 * design(limits=free, starts=2).condition  # they did bind
 
 
@@ -83,7 +83,7 @@ def test_points_keep_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points_search, "ITERATIONS", 40)
     found = design(shape="points", points=20, starts=2, harmonics=5)
     check(found, near=0.1)
-    assert history_of(found).best.end == pytest.approx(found.condition, rel=1e-12)
+    assert history_of(found).best.final_value == pytest.approx(found.condition, rel=1e-12)
     other = next(d for d in history_of(found).descents if d.start != history_of(found).chosen)
     assert other.iterations[-1] <= 120 < history_of(found).best.iterations[-1]  # only the best one is sharpened
 
@@ -115,8 +115,8 @@ def test_out_of_time_keeps_the_last_iterate() -> None:
     found = design_excitation(load_robot("panda"), starts=1, time_budget=0.4)
     best = history_of(found).best
     assert history_of(found).stopped
-    assert best.end < 0.9 * best.values[0]
-    assert best.end <= 1.05 * best.values[-2]
+    assert best.final_value < 0.9 * best.values[0]
+    assert best.final_value <= 1.05 * best.values[-2]
 
 
 def test_a_recorder_thins_evenly() -> None:
@@ -145,7 +145,7 @@ def test_files_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     history = read_history(facts)
     assert history is not None
     assert len(history.descents) == 2
-    assert history.best.end == pytest.approx(data["condition"], rel=1e-12)
+    assert history.best.final_value == pytest.approx(data["condition"], rel=1e-12)
     page = out.with_suffix(".html").read_text()
     assert "standard deviation of 0.25\N{NO-BREAK SPACE}N\N{NO-BREAK SPACE}m on every row" in page
     assert data["expected_errors"]

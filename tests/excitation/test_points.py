@@ -40,7 +40,7 @@ MOVING = replace(A, acceleration=np.full(3, 3.0))
 
 @cache
 def rows_of(robot: str, model: str = "energy") -> BaseRows:
-    return BaseRows.of(load_robot(robot), model=model, rotor_inertia=False, friction=())
+    return BaseRows.for_robot(load_robot(robot), model=model, rotor_inertia=False, friction=())
 
 
 def design(
@@ -182,18 +182,20 @@ def test_the_seed_decides(limits: Limits) -> None:
 )
 def test_slopes_are_exact(stage: HomotopyStage, torque: float) -> None:
     rows = rows_of("gautier3")
-    goal = SmoothedCriterion.of("condition+scaling", (1.0, 0.1), rows, 16, None)
-    effort = Effort.of(rows.robot, replace(MOVING, effort=np.full(3, torque)))
-    search = PointsSearch(rows, goal, PointVariables(PointLimits.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
+    goal = SmoothedCriterion.for_rows("condition+scaling", (1.0, 0.1), rows, 16, None)
+    effort = Effort.for_robot(rows.robot, replace(MOVING, effort=np.full(3, torque)))
+    search = PointsSearch(
+        rows, goal, PointVariables(PointLimits.for_robot(rows.robot, MOVING), 17), np.ones((4, 3)), effort
+    )
     rng = np.random.default_rng(5)
     z = search.unknowns.random_start(rng)
     z += rng.normal(0.0, 0.2, z.size)
     way = rng.normal(size=z.size)
     h = 1e-6
-    numeric = (search.value_and_slope(z + h * way, stage)[0] - search.value_and_slope(z - h * way, stage)[0]) / (
+    numeric = (search.value_and_gradient(z + h * way, stage)[0] - search.value_and_gradient(z - h * way, stage)[0]) / (
         2.0 * h
     )
-    assert search.value_and_slope(z, stage)[1] @ way == pytest.approx(numeric, rel=1e-4)
+    assert search.value_and_gradient(z, stage)[1] @ way == pytest.approx(numeric, rel=1e-4)
 
 
 def test_turning_points_of_polynomials_of_lower_degree() -> None:
@@ -318,9 +320,9 @@ def test_the_search_keeps_torque_limits_and_the_condition() -> None:
 def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
     rows = rows_of("gautier3")
     limits = replace(MOVING, effort=np.full(3, 60.0))
-    effort = Effort.of(rows.robot, limits)
+    effort = Effort.for_robot(rows.robot, limits)
     assert effort is not None
-    unknowns = PointVariables(PointLimits.of(rows.robot, limits), 21)
+    unknowns = PointVariables(PointLimits.for_robot(rows.robot, limits), 21)
     shape = unknowns.points_at(unknowns.random_start(np.random.default_rng(2)))
     assert effort.use_of_limits(shape.motion(200.0)).max() > 1.0
     held = shrink_to_effort(shape, effort)
@@ -354,17 +356,17 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
 
 
 def test_slopes_with_a_given_rest_are_right() -> None:
-    box = PointLimits.of(load_robot("gautier3"), MOVING)
+    box = PointLimits.for_robot(load_robot("gautier3"), MOVING)
     unknowns = PointVariables(box, 21, np.array([0.9, -1.2, 0.4]))
-    goal = SmoothedCriterion.of("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
+    goal = SmoothedCriterion.for_rows("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
     search = PointsSearch(rows_of("gautier3"), goal, unknowns, np.full((4, 3), 0.999))
     z = unknowns.random_start(np.random.default_rng(3))
     stage = HomotopyStage(8.0, 0.0, 1e2, 30)
-    slope = search.value_and_slope(z, stage)[1]
+    slope = search.value_and_gradient(z, stage)[1]
     along = np.random.default_rng(4).standard_normal(len(z))
     h = 1e-6
-    difference = (search.value_and_slope(z + h * along, stage)[0] - search.value_and_slope(z - h * along, stage)[0]) / (
-        2.0 * h
-    )
+    difference = (
+        search.value_and_gradient(z + h * along, stage)[0] - search.value_and_gradient(z - h * along, stage)[0]
+    ) / (2.0 * h)
     assert slope @ along == pytest.approx(difference, rel=1e-5)
     assert not slope[3 * 63 : -22].any()  # positions of rest are no variables

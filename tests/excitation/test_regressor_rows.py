@@ -14,7 +14,7 @@ from dynid.robot.transform import Array
 
 
 def test_a_closed_loop_is_solved_once_for_matrix_and_adjoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = BaseRows.of(load_robot("slider_crank"), model="torque", rotor_inertia=False, friction=("viscous",))
+    rows = BaseRows.for_robot(load_robot("slider_crank"), model="torque", rotor_inertia=False, friction=("viscous",))
     rng = np.random.default_rng(4)
     motion = Motion(np.arange(6.0), *rng.uniform(-0.2, 0.2, (3, 6, rows.robot.n)))
     weights = rng.normal(size=(6 * rows.rows_per_sample, len(rows.names)))
@@ -37,7 +37,7 @@ def test_slopes_of_rounded_coulomb_friction() -> None:
     """By differences, with a block of two symbols first; rounded over little, W is the sharp one."""
     robot = load_robot("gautier3")
     friction = ("sine", "coulomb", "viscous")
-    sharp = BaseRows.of(robot, model="torque", rotor_inertia=False, friction=friction)
+    sharp = BaseRows.for_robot(robot, model="torque", rotor_inertia=False, friction=friction)
     rows = sharp.with_rounded_signs(np.array([0.1, 0.2, 0.3]))
     rng = np.random.default_rng(1)
     q, v, a = rng.uniform(-0.5, 0.5, (3, 5, 3))

@@ -177,7 +177,7 @@ def test_part_of_a_turned_sensor_goes_by_samples() -> None:
     sensor = ForceSensor(rotation=turned, channels=("Mx", "My"))
     found = relate_sensors(robot.with_sensor(sensor))
     assert found.reaction.method == "qr"
-    axes = [tuple(np.flatnonzero(np.round(row))) for row in sensor.map]
+    axes = [tuple(np.flatnonzero(np.round(row))) for row in sensor.wrench_to_readings]
     same = relate_sensors(
         robot.with_sensor(ForceSensor(channels=tuple("Fx Fy Fz Mx My Mz".split()[k] for (k,) in axes)))
     )

@@ -295,7 +295,9 @@ def test_ranges_that_do_not_overlap_and_clocks_that_do_not_meet_have_remedies_of
 
 def reader(**options: Any) -> log_options.LogReader:
     more = {key: options[key] for key in ("header", "rows") if key in options}
-    return log_options.LogReader.of(ROBOT, options.get("column", ()), (), None, None, options.get("topic"), **more)
+    return log_options.LogReader.from_options(
+        ROBOT, options.get("column", ()), (), None, None, options.get("topic"), **more
+    )
 
 
 def test_files_without_headers_and_rows_of_files_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,6 +381,7 @@ def test_frames_and_arrays_are_joined(tmp_path: Path) -> None:
         log = read_log(parts, ROBOT)
         assert_array_equal(log.q, truth(t)["q"])
         assert_array_equal(torque(log), truth(t)["tau"])
+        assert f"{len(t)} samples, {t[-1]:.4g} s" in repr(log)
     later = {**drive, "t": t + 50.0}
     with pytest.raises(LogError) as refused:
         read_log([state, later], ROBOT)

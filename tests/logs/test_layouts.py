@@ -514,7 +514,7 @@ def read_by_words(robot: dynid.Robot, file: str, words: Sequence[str]) -> Log:
     for option, value in zip(words[::2], words[1::2], strict=True):
         given.setdefault(option, []).append(value)
     one = {name: values[0] for name, values in given.items() if name in ("--gear", "--gain", "--header", "--rows")}
-    reader = log_options.LogReader.of(
+    reader = log_options.LogReader.from_options(
         robot, given.get("--column", []), given.get("--units", []), one.get("--gear"), one.get("--gain"), None,
         zero=given.get("--zero"), header=one.get("--header"), rows=one.get("--rows"),
     )  # fmt: skip

@@ -33,7 +33,7 @@ def spoilt(samples: Samples, rows: list[int], value: float) -> Samples:
 def ordered(log: Log) -> tuple[list[tuple[bool, Samples]], Findings]:
     seen = survey(log, ROBOT)
     found = Findings("x", seen.rate)
-    return list(rows_in_time_order(log.surroundings(), 1.0 / seen.rate, seen.saturation, found)), found
+    return list(rows_in_time_order(log.chunks_of_whole_recording(), 1.0 / seen.rate, seen.saturation, found)), found
 
 
 @pytest.mark.parametrize("start", [0.0, 1.7e9])

@@ -226,7 +226,7 @@ def test_parts_and_sources_of_any_kind_keep_their_wiring(tmp_path: Path) -> None
             assert_same(cut, one.then(two).apply(part._all_samples), atol=1e-15)
             assert keywords(cut.wiring, G3) == keywords(one.then(two), G3)
         assert len(list(whole.chunks(64))) >= 7
-        for a, b in zip(whole.surroundings(), [whole], strict=True):
+        for a, b in zip(whole.chunks_of_whole_recording(), [whole], strict=True):
             assert_same(a, b)
         assert log.wiring.options(G3) == ()
     assert_same(memory, samples)  # the log itself stays as it is

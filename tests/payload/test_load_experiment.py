@@ -77,7 +77,7 @@ def load_of(loaded: Identification, bare: Identification) -> tuple[Array, Array]
     a, b = joint_parameters(loaded), joint_parameters(bare)
     k = [a.names.index("MX3"), a.names.index("ZZ3")]
     common = a.systematic - b.systematic
-    C = a.scatter + b.scatter + common.T @ common
+    C = a.covariance_without_sensitivities + b.covariance_without_sensitivities + common.T @ common
     return (a.values - b.values)[k], np.sqrt(np.diag(C))[k]
 
 

@@ -134,7 +134,7 @@ def test_a_table_keeps_the_rotors_and_other_files_say_what_they_leave_out(tmp_pa
         done = export(subject, tmp_path / name)
         assert any("spin of the rotors of 1, 2, 3, 4, 5, 6 is left out" in text for text in done.warnings)
         assert not name.endswith(".toml") or verify(done.path, subject).error < 1e-9
-        spin = rotor_torques(Stage.of(robot, standard_columns(robot)).scene(fresh))  # all that is left out
+        spin = rotor_torques(Stage.for_robot(robot, standard_columns(robot)).scene_along(fresh))  # all that is left out
         np.testing.assert_allclose(
             done.subject.rigid_torques(fresh) + spin, expected, atol=1e-8 * np.abs(expected).max()
         )
@@ -159,7 +159,7 @@ def test_power_of_the_spin_is_the_change_of_its_energy(seed: int) -> None:
     """Also where joints follow others: v.tau = d/dt (n J qd u.w), by differences along a smooth motion."""
     robot = with_rotors(coupled_tree(seed))
     motion = fourier_motion(robot, rate=2000.0, duration=1.0)
-    scene = Stage.of(robot, standard_columns(robot)).scene(motion)
+    scene = Stage.for_robot(robot, standard_columns(robot)).scene_along(motion)
     poses = link_poses(robot, scene.q)
     omega = angular_motion(robot, poses, scene.v, scene.a)[0]
     energy = np.zeros(len(motion))

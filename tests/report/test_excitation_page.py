@@ -52,7 +52,7 @@ def descents(*ends: float, refused: int = 0, falling: bool = False, **more: obje
     shape = np.maximum(0.0, 1.0 - k / (100 if falling else 50))
     made = [Descent(i, np.append(k, 100), np.append(end + (100.0 - end) * shape, end), 1.0, i < refused)
             for i, end in enumerate(ends)]  # fmt: skip
-    chosen = min(made[refused:], key=lambda one: one.end).start
+    chosen = min(made[refused:], key=lambda one: one.final_value).start
     given: dict[str, object] = {"planned": len(ends), "stopped": False, **more}
     return SearchHistory("condition", tuple(made), chosen, **given)  # type: ignore[arg-type]
 

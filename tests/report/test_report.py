@@ -328,12 +328,12 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_results_differ_by_combined_deviations() -> None:
     first, other = result("torque"), result("momentum")
-    compared = ComparedResults.of([first, other], None, UNKNOWN_ORIGIN)
+    compared = ComparedResults.from_results([first, other], None, UNKNOWN_ORIGIN)
     for name in first.names:
         k, m = first.names.index(name), other.names.index(name)
         expected = abs(first.values[k] - other.values[m]) / np.hypot(first.sigma[k], other.sigma[m])
         assert compared.largest_difference(name) == pytest.approx(expected, rel=1e-12)
-    plate = ComparedResults.of([first, result("reaction")], None, UNKNOWN_ORIGIN)
+    plate = ComparedResults.from_results([first, result("reaction")], None, UNKNOWN_ORIGIN)
     shared = set(first.names) & set(result("reaction").names)
     assert any(np.isnan(plate.largest_difference(name)) for name in shared)  # ZZ1: rotors are not felt by the base
 

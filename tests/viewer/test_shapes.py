@@ -80,7 +80,8 @@ def test_a_locked_joint_carries_its_shapes_along(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "mesh",
     ["../secret.stl", "/etc/secret.stl", "file:///etc/secret.stl", "meshes/../../secret.stl", "meshes/out.stl",
-     "package://two/../../secret.stl", "package://../secret.stl", "package:///etc/secret.stl", "package://..%2Fsecret.stl"],
+     "package://two/../../secret.stl", "package://../secret.stl", "package:///etc/secret.stl",
+     "package://..%2Fsecret.stl"],
 )  # fmt: skip
 def test_a_path_that_leaves_the_robots_folder_is_refused_with_a_note(tmp_path: Path, mesh: str) -> None:
     (tmp_path / "secret.stl").write_text(STL)
@@ -99,17 +100,17 @@ def test_packages_are_found_beside_the_urdf_around_it_and_on_the_path(tmp_path: 
     (outer / "meshes" / "b.stl").write_text(STL)
     name = "package://arm_description/meshes/b.stl"
     with pytest.raises(MeshRefusedError, match="ROS_PACKAGE_PATH"):
-        MeshFolders.of(inner / "two.urdf", {}).find(name)
+        MeshFolders.for_urdf(inner / "two.urdf", {}).find_mesh(name)
     for path in (tmp_path, outer):
-        found = MeshFolders.of(inner / "two.urdf", {"ROS_PACKAGE_PATH": f"/nowhere:{path}"}).find(name)
+        found = MeshFolders.for_urdf(inner / "two.urdf", {"ROS_PACKAGE_PATH": f"/nowhere:{path}"}).find_mesh(name)
         assert found.samefile(outer / "meshes" / "b.stl")
     (outer / "package.xml").write_text("<package/>")
-    folders = MeshFolders.of(inner / "two.urdf", {})
-    assert folders.find(name).samefile(outer / "meshes" / "b.stl")
-    assert folders.find("../meshes/b.stl").samefile(outer / "meshes" / "b.stl")
+    folders = MeshFolders.for_urdf(inner / "two.urdf", {})
+    assert folders.find_mesh(name).samefile(outer / "meshes" / "b.stl")
+    assert folders.find_mesh("../meshes/b.stl").samefile(outer / "meshes" / "b.stl")
     (inner / "other").mkdir()
     (inner / "other" / "c.stl").write_text(STL)
-    assert folders.find("package://other/c.stl").name == "c.stl"
+    assert folders.find_mesh("package://other/c.stl").name == "c.stl"
 
 
 @pytest.mark.parametrize(

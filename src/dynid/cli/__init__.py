@@ -44,6 +44,7 @@ def main() -> None:
 
 
 def _write_error(text: str) -> None:
+    """Write a line to standard error; the terminal's module is loaded only now."""
     from dynid.cli.terminal import write_error
 
     write_error(text)
@@ -67,12 +68,13 @@ class _InterruptWatch:
             signal.signal(signal.SIGINT, self._on_interrupt)
 
     def _on_interrupt(self, number: int, frame: object) -> None:
+        """Note that Ctrl-C was pressed and raise KeyboardInterrupt."""
         self.seen = True
         raise KeyboardInterrupt
 
 
 def _describe_failure(error: Exception) -> int:
-    """Say in a line or two what is wrong with the input, the options or the machine; anything else is a defect."""
+    """Print in a line or two what is wrong with input, options or machine; return the exit code."""
     from dynid.cli.terminal import discard_output, is_standard_output, write_json
     from dynid.messages import Message
 
@@ -108,7 +110,7 @@ def _describe_failure(error: Exception) -> int:
 
 
 def _find_json_outputs(words: list[str]) -> list[Path]:
-    """Where machine-readable output was asked for; the words may be too wrong for the command line to be parsed."""
+    """Paths given to --json among words that may be too wrong for the command line to be parsed."""
     apart = [place for word, place in pairwise(words) if word == "--json"]
     return [Path(place) for place in (*apart, *(w.removeprefix("--json=") for w in words if w.startswith("--json=")))]
 

@@ -70,7 +70,7 @@ class _Command(TyperCommand):
 
 @cache
 def _project_option() -> Any:
-    """The option --project, which no command sees: its values are those of other options."""
+    """Build the option --project, which no command sees: its values are those of other options."""
 
     def command(
         project: Annotated[

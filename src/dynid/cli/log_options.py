@@ -23,7 +23,7 @@ _ROWS = re.compile(r"#?(?P<first>\d{1,18})?:(?P<last>\d{1,18})?")
 
 
 def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
-    """Put the robot on the force plate that a file describes; without a file, return it as it is."""
+    """Return the robot on the force plate that a file describes; unchanged without a file."""
     if sensor is None:
         return robot
     from dynid.robot.io.force_sensor import with_sensor_from_file
@@ -41,6 +41,45 @@ def load_robot_from_options(robot: str, gravity: str | None, lock: Sequence[str]
                 "invalid_gravity", "--gravity {gravity}:", "give three numbers x,y,z in m/s^2", gravity=gravity,
             )  # fmt: skip
     return load_robot_file(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
+
+
+def parse_numbers_per_joint(text: str | None, n: int, what: str) -> list[float] | None:
+    """Parse one number for all joints, or one per joint, separated by commas; raise for other counts."""
+    if text is None:
+        return None
+    try:
+        values = [float(word) for word in text.split(",")]
+    except ValueError:
+        raise DynidError(
+            "option_malformed", "--{what} {text}:", "give one number, or {n} separated by commas", what=what, text=text,
+            n=n,
+        ) from None  # fmt: skip
+    if len(values) not in (1, n):
+        raise DynidError(
+            "joint_count_mismatch", "--{what}: {count} numbers for {n} joints", "give one, or one per joint", what=what,
+            count=len(values), n=n,
+        )  # fmt: skip
+    return values * n if len(values) == 1 else values
+
+
+def limits_from_options(
+    robot: Robot, position: str | None, velocity: str | None, acceleration: str | None
+) -> dict[str, object] | None:
+    """Robot's limits with those of --position, --velocity and --acceleration in their place; None without them."""
+    n = robot.n
+    given = {
+        "velocity": parse_numbers_per_joint(velocity, n, "velocity"),
+        "acceleration": parse_numbers_per_joint(acceleration, n, "acceleration"),
+    }
+    half = parse_numbers_per_joint(position, n, "position")
+    if half is None and not any(given.values()):
+        return None
+    limits: dict[str, object] = {
+        key: value if value is not None else getattr(robot.limits, key) for key, value in given.items()
+    }
+    limits["position"] = robot.limits.position if half is None else [(-x, x) for x in half]
+    limits["effort"] = robot.limits.effort
+    return limits
 
 
 def check_output_files(out: Path | None, json: Path | None, *, suffixes: Sequence[str], keep: Sequence[Path]) -> None:
@@ -85,14 +124,14 @@ def split_recording(word: str, folder: Path = Path()) -> list[FilePart]:
 
 
 def _split_shift(word: str, folder: Path) -> FilePart:
-    """A file with its ranges and its shift of time, which comes last: `b.csv@2:10@-0.5`."""
+    """Split `b.csv@2:10@-0.5` into a file with its ranges and its shift of time, which comes last."""
     shift = None if (folder / word).exists() else _SHIFT.fullmatch(word)
     name, ranges = split_file_and_time_ranges(shift["name"] if shift else word, folder)
     return FilePart(name, float(shift["shift"]) if shift else 0.0, ranges)
 
 
 def files_of_log_arguments(words: Iterable[str]) -> list[Path]:
-    """The files that LOGs name."""
+    """Files that the words of LOG arguments name."""
     return [Path(part.source) for word in words for part in split_recording(word)]
 
 
@@ -114,7 +153,7 @@ class LogReader:
     opened: dict[tuple[str, tuple[int | None, int | None] | None], Log] = field(default_factory=dict)
 
     @staticmethod
-    def of(
+    def from_options(
         robot: Robot,
         column: Sequence[str],
         units: Sequence[str],
@@ -128,7 +167,7 @@ class LogReader:
         header: str | None = None,
         rows: str | None = None,
     ) -> LogReader:
-        """Make a reader from the options, which are checked."""
+        """Make a reader from options of the command line, which are checked."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
         if gains is not None and len(gains) not in (1, robot.n) and not may_lack_joints(robot, len(gains)):
             raise DynidError(
@@ -142,8 +181,8 @@ class LogReader:
             parse_zeros(zero or ()), parse_orders(order or (), robot), header, rows,
         )  # fmt: skip
 
-    def _with_rows(self, part: FilePart) -> FilePart:
-        """A file with its rows taken out of its ranges, or those of all files."""
+    def _with_row_range(self, part: FilePart) -> FilePart:
+        """File with the range of its rows taken out of its time ranges, or that of all files."""
         rows, ranges = self.rows, part.ranges
         if ranges and ranges[0].startswith("#"):
             rows, ranges = ranges[0], ranges[1:]
@@ -155,12 +194,12 @@ class LogReader:
         return replace(part, rows=None if rows is None else parse_rows(rows), ranges=ranges)
 
     def robot_with_locks(self) -> Robot:
-        """The robot without the joints that the logs read so far do not have."""
+        """Robot with the joints locked that the logs read so far do not have."""
         return robot_with_locks_of(self.robot, self.opened.values())
 
     def read_log(self, word: str) -> Log:
         """Open the log of FILE or FILE@RANGE, or the recording of FILE+FILE, each with its ranges."""
-        parts = [self._with_rows(part) for part in split_recording(word)]
+        parts = [self._with_row_range(part) for part in split_recording(word)]
         joined = len(parts) > 1
         name, ranges, rows = (word, (), None) if joined else (parts[0].source, parts[0].ranges, parts[0].rows)
         if (name, rows) not in self.opened:
@@ -183,7 +222,7 @@ class LogReader:
 
 
 def parse_validation(words: Sequence[str], reader: LogReader) -> list[Log] | float | None:
-    """Other logs, or the share of every log to hold out: `35%` or `0.35`."""
+    """Parse --validate: other logs, or the share of every log to hold out, `35%` or `0.35`."""
     shares = [word for word in words if not Path(word).exists() and re.fullmatch(NUMBER, word)]
     if shares and len(words) > 1:
         raise DynidError(
@@ -212,7 +251,7 @@ def parse_friction(text: str) -> str | tuple[str, ...]:
 
 
 def parse_known(words: Sequence[str]) -> dict[str, float]:
-    """Values of parameters from NAME=VALUE words."""
+    """Parse --known: values of parameters from NAME=VALUE words."""
     known: dict[str, float] = {}
     for word in words:
         name, _, value = word.rpartition("=")
@@ -229,7 +268,7 @@ def parse_known(words: Sequence[str]) -> dict[str, float]:
 
 
 def parse_equal(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of parameters from A=B words."""
+    """Parse --equal: pairs of parameters from A=B words."""
     pairs = [tuple(part.strip() for part in word.split("=")) for word in words]
     for word, pair in zip(words, pairs, strict=True):
         if len(pair) != 2 or not all(pair) or pair[0] == pair[1]:
@@ -238,7 +277,7 @@ def parse_equal(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def parse_rows(text: str) -> tuple[int | None, int | None]:
-    """First and last row from FIRST:LAST, #FIRST:LAST, FIRST: or :LAST."""
+    """Parse --rows: first and last row from FIRST:LAST, #FIRST:LAST, FIRST: or :LAST."""
     match = _ROWS.fullmatch(text.strip())
     if match is None or match["first"] == match["last"] is None:
         raise DynidError(
@@ -250,7 +289,7 @@ def parse_rows(text: str) -> tuple[int | None, int | None]:
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, str | Sequence[str] | None]:
-    """Columns of channels from CHANNEL=NAME[,NAME...] words; nothing after the = leaves a channel out."""
+    """Parse --column: columns of channels from CHANNEL=NAME[,NAME...]; nothing after = leaves a channel out."""
     columns: dict[str, str | Sequence[str] | None] = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -265,7 +304,7 @@ def parse_columns(words: Sequence[str]) -> dict[str, str | Sequence[str] | None]
 
 
 def parse_units(words: Sequence[str]) -> dict[str, str | Sequence[str]]:
-    """Units of channels from `q=deg,tau=Nmm`; `q=deg,mm,tau=Nm` gives one per joint."""
+    """Parse --units: units of channels from `q=deg,tau=Nmm`; `q=deg,mm,tau=Nm` gives one per joint."""
     found: dict[str, list[str]] = {}
     for text in words:
         last: list[str] | None = None
@@ -283,7 +322,7 @@ def parse_units(words: Sequence[str]) -> dict[str, str | Sequence[str]]:
 
 
 def parse_zeros(words: Sequence[str]) -> dict[str, str]:
-    """Zeros of joints from JOINT=VALUE words, with or without a unit."""
+    """Parse --zero: zeros of joints from JOINT=VALUE words, with or without a unit."""
     zeros: dict[str, str] = {}
     for word in words:
         joint, _, value = word.rpartition("=")
@@ -297,7 +336,7 @@ def parse_zeros(words: Sequence[str]) -> dict[str, str]:
 
 
 def parse_orders(words: Sequence[str], robot: Robot) -> OrderLike | None:
-    """Joints in the order of columns from NAME,NAME,... for all channels, or CHANNEL=NAME,NAME,... words."""
+    """Parse --order: joints in the order of columns from NAME,NAME,... words, for all channels or CHANNEL=."""
     orders: dict[str, list[str]] = {}
     for word in words:
         channel, text = "", word
@@ -321,7 +360,7 @@ def parse_orders(words: Sequence[str], robot: Robot) -> OrderLike | None:
 
 
 def _split_joint_names(text: str, joints: Sequence[str]) -> list[list[str]]:
-    """All ways to read a text as all joints, each once, with commas between: one, but for names with commas."""
+    """All ways to split a text into all joints' names, each once: one, but for names that hold commas."""
     if not joints:
         return []
     ways = [[text]] if [text] == list(joints) else []
@@ -332,7 +371,7 @@ def _split_joint_names(text: str, joints: Sequence[str]) -> list[list[str]]:
 
 
 def parse_gear(text: str | None, robot: Robot) -> GearLike | None:
-    """A ratio, one per joint, or a file with the matrix G of motor positions = G @ joint positions."""
+    """Parse --gear: a ratio, one per joint, or a file with the matrix G of motor = G @ joint positions."""
     if text is None:
         return None
     n = robot.n

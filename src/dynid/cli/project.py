@@ -700,7 +700,7 @@ def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> Lo
             units = [
                 f"{name}={unit if isinstance(unit, str) else ','.join(unit)}" for name, unit in options["units"].items()
             ]
-            reader = LogReader.of(loaded, (), units, None, None, None)
+            reader = LogReader.from_options(loaded, (), units, None, None, None)
             log = reader.read_log(word)
             loaded = reader.robot_with_locks()
             channels = tuple(name for name in ("tau", "reaction") if name in log.channels)

@@ -28,7 +28,7 @@ STANDARD_OUTPUT = Path("-")
 
 
 def make_console(json: Path | None = None) -> Console:
-    """Return the terminal; when piped, plain text that is not cut at 80 columns.
+    """Console for standard output; when piped, plain text that is not cut at 80 columns.
 
     json: where machine-readable output goes; if to standard output, text goes to standard error. A reader that closes
     the pipe ends the text, not the work.
@@ -110,7 +110,7 @@ class Outputs:
             screen.print(escape_markup(text), highlight=False, soft_wrap=True)
 
     def finish(self, warnings: Sequence[Message] = ()) -> None:
-        """Print warnings and failures; leave with exit code 2 if a file could not be written, 1 with warnings."""
+        """Print warnings and failures; exit with code 2 if a file could not be written, 1 with warnings."""
         try:
             finish_with_warnings(warnings)
         finally:
@@ -121,7 +121,7 @@ class Outputs:
 
 
 def robots_table(robots: Mapping[str, Robot]) -> Table:
-    """Bundled robots with their joints, structure, published moving mass and source."""
+    """Table of the bundled robots with their joints, structure, published moving mass and source."""
     from rich.table import Table
 
     table = Table("name", "joints", "structure", "moving kg", "source", box=None)
@@ -160,7 +160,7 @@ def describe_published_masses(robot: Robot) -> str:
 
 
 def describe_structure(robot: Robot) -> str:
-    """Serial, tree or closed, with the kinds of joints: `serial RRPR`."""
+    """Text on a robot's structure, serial, tree or closed, with the kinds of joints: `serial RRPR`."""
     kinds = "".join(robot.links[k].kind[0].upper() for k in robot.tree_joints)
     parents = [link.parent for link in robot.links]
     shape = "serial" if len(set(parents)) == len(parents) else "tree"
@@ -170,7 +170,7 @@ def describe_structure(robot: Robot) -> str:
 
 
 def mdh_table(robot: Robot) -> Table:
-    """Rows of the modified Denavit-Hartenberg table, angles in degrees, lengths in m."""
+    """Table of modified Denavit-Hartenberg rows, angles in degrees, lengths in m."""
     from rich.table import Table
 
     names = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "position", "velocity", "effort")
@@ -201,7 +201,7 @@ def mdh_table(robot: Robot) -> Table:
 
 
 def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
-    """Print a closing summary, what and what was found; when piped, one line each."""
+    """Print a closing summary as (subject, finding) lines; when piped, one line each."""
     from rich.table import Table
 
     width = 2 + max(len(name) for name, _ in lines)
@@ -216,18 +216,18 @@ def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
 
 
 def _length_text(value: Any) -> str:
-    """A length in m, with its expression where it has one."""
+    """Text of a length in m, with its expression where it has one."""
     return f"{value.text} = {value.value:.6g}" if value.text else f"{value.value:.6g}"
 
 
 def _degrees_text(value: Any) -> str:
-    """An angle in degrees, with its expression where it has one."""
+    """Text of an angle in degrees, with its expression where it has one."""
     degrees = f"{math.degrees(value.value):.6g}"
     return f"{value.text} = {degrees}" if value.text else degrees
 
 
 def _number_text(value: float, turns: bool) -> str:
-    """A number, in degrees where the joint turns; empty where it is not finite."""
+    """Text of a number, in degrees where the joint turns; empty where it is not finite."""
     return f"{math.degrees(value) if turns else value:.5g}" if math.isfinite(value) else ""
 
 
@@ -239,7 +239,7 @@ def escape_markup(text: str) -> str:
 
 
 def show_notes(robot: Robot, out: Console) -> None:
-    """Print what was noticed while loading."""
+    """Print the notes on a robot that were made while loading it."""
     show_project_values(out)
     for note in robot.notes:
         show_note(note, out)
@@ -253,7 +253,7 @@ def show_project_values(out: Console) -> None:
 
 
 def show_note(note: str, out: Console) -> None:
-    """Print one thing that was noticed, in the words of the command line."""
+    """Print one note, in the words of the command line."""
     print_line(out, f"note: {command_line_wording(note)}")
 
 
@@ -263,14 +263,14 @@ def print_line(out: Console, text: str, style: str | None = None) -> None:
 
 
 def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
-    """Refuse options that would change nothing; given: value by option, None or empty where it was left out."""
+    """Raise for options that would change nothing; given: value by option, None or empty where left out."""
     idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
     if idle:
         raise DynidError("option_not_applicable", "{options}: {why}", options=idle, why=why)
 
 
 def finish_with_warnings(warnings: Sequence[Message]) -> None:
-    """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
+    """Print warnings to standard error, and exit with code 1 if there are any."""
     for warning in dict.fromkeys(warnings):
         write_error(f"warning: {command_line_wording(warning)}")
     if warnings:
@@ -320,7 +320,7 @@ def _to_json_value(data: object) -> object:
 
 
 def robot_json_data(robot: Robot) -> dict[str, object]:
-    """Table of a robot for `--json`: SI units and radians."""
+    """Data of a robot's table for `--json`: SI units and radians."""
     joints = []
     for link in robot.links:
         if link.mdh is None:
@@ -347,7 +347,7 @@ def robot_json_data(robot: Robot) -> dict[str, object]:
 
 
 def parse_locks(words: Sequence[str]) -> dict[str, float]:
-    """Joints to hold from NAME=POSITION words."""
+    """Parse --lock: joints to hold from NAME=POSITION words."""
     locks = {}
     for word in words:
         name, _, value = word.rpartition("=")
@@ -361,7 +361,7 @@ def parse_locks(words: Sequence[str]) -> dict[str, float]:
 
 
 def parse_numbers(text: str, option: str, what: str) -> list[float]:
-    """Finite numbers separated by commas."""
+    """Parse finite numbers separated by commas; raise with the option's name for others."""
     try:
         values = [float(word) for word in text.split(",")]
     except ValueError:
@@ -377,7 +377,7 @@ def parse_numbers(text: str, option: str, what: str) -> list[float]:
 def check_output_path(
     option: str, path: Path | None, *, suffixes: Sequence[str] = (), keep: Sequence[Path] = ()
 ) -> None:
-    """Check before the work that a file can be written there: folder, suffix, and that it is none of the inputs."""
+    """Raise, before the work, where a file cannot be written: folder, suffix, or one of the inputs."""
     if path is None or (path == STANDARD_OUTPUT and not suffixes):
         return
     if suffixes and path.suffix.lower() not in suffixes:

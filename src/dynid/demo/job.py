@@ -54,8 +54,8 @@ STIFFNESS, DAMPING = 2000.0, 70.0
 """Gains of the controller per inertia, 1/s^2 and 1/s."""
 
 
-def record_motion(real: Robot, excitation: Excitation, seed: int) -> tuple[Log, str]:
-    """Simulated recording of a motion, positions and torques with noise; and the name of the simulator."""
+def simulate_recording(real: Robot, excitation: Excitation, seed: int) -> tuple[Log, str]:
+    """Simulate the recording of a motion, positions and torques with noise; return log and simulator's name."""
     try:
         t, q, tau = _simulate_in_mujoco(real, excitation.motion(RATE * STEPS))
         by = "MuJoCo, tracked by a controller"
@@ -70,7 +70,7 @@ def record_motion(real: Robot, excitation: Excitation, seed: int) -> tuple[Log, 
 
 
 def _simulate_in_mujoco(real: Robot, path: Motion) -> tuple[Array, Array, Array]:
-    """Times, positions and torques at the recorded rate; DynidError where MuJoCo cannot be the robot."""
+    """Times, positions and torques of a simulation in MuJoCo; DynidError where it cannot simulate the robot."""
     if find_spec("mujoco") is None:
         raise DynidError("needs_extra_package", "MuJoCo is not installed")
     import mujoco
@@ -93,7 +93,7 @@ def _simulate_in_mujoco(real: Robot, path: Motion) -> tuple[Array, Array, Array]
 
 
 def _simulate_tracking(mujoco: Any, model: Any, path: Motion, order: Array) -> tuple[Array, Array]:
-    """Follow a path with feed-forward and feedback; positions, and torques as means of the holds around an instant."""
+    """Positions, and mean torques around each instant, of MuJoCo tracking a path by feed-forward and feedback."""
     real, thought = mujoco.MjData(model), mujoco.MjData(model)
     N, n = path.q.shape
     real.qpos[order], real.qvel[order] = path.q[0], path.v[0]
@@ -163,7 +163,7 @@ class MainJob:
             self.failures.append(error.message)
 
     def _find_base_parameters(self) -> str:
-        """Find the base parameters: what can be identified at all."""
+        """Find the base parameters, add them to the summary, and return a line on them."""
         base = base_parameters(self.robot)
         self.facts |= {"base_parameters": base.count, "standard_parameters": len(base.columns)}
         self.summary.append(
@@ -192,8 +192,8 @@ class MainJob:
 
     def _simulate_recordings(self, real: Robot, motion: Excitation, other: Excitation) -> tuple[Log, Log]:
         """Simulate recordings of both motions, as sensors see them."""
-        log, by = record_motion(real, motion, self.seed + 1)
-        second, _ = record_motion(real, other, self.seed + 2)
+        log, by = simulate_recording(real, motion, self.seed + 1)
+        second, _ = simulate_recording(real, other, self.seed + 2)
         assert log.tau is not None
         noise = TORQUE_NOISE * log.tau.std(axis=0)
         self._write_file("motion.html", lambda path: write_page(motion, path, noise=noise))
@@ -263,7 +263,7 @@ class MainJob:
     def _write_report_and_model(
         self, result: Identification, log: Log, second: Log, bodies: PhysicalParameters
     ) -> None:
-        """Write page and model, and name all files."""
+        """Write the report and the model, and add all files to the summary."""
         report = self._file_path("report.html")
         inputs = [file for file in [self._file_path("log.csv")] if file.is_file()]
         self._write_file("report.html", lambda path: write_report(
@@ -278,7 +278,7 @@ class MainJob:
         ]
 
     def _export(self, bodies: PhysicalParameters) -> tuple[Path | None, str]:
-        """Write a URDF, an MJCF file where a URDF cannot hold the robot; where, and what a second reader says of it."""
+        """Write a URDF, or an MJCF file where a URDF cannot hold the robot; return path and verification."""
         reasons: list[str] = []
         for name in ("robot.urdf", "robot.xml"):
             try:
@@ -294,7 +294,7 @@ class MainJob:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder, or say before the work that files cannot be written there."""
+    """Create the folder; DynidError, before the work, where files cannot be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -315,7 +315,7 @@ def _percent_text(share: float) -> str:
 
 
 def robot_to_simulate(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
-    """The robot to be simulated: nominal values, or invented bodies where there are none, and some friction."""
+    """Robot to simulate: nominal values, or invented bodies where there are none, some friction; and lines on it."""
     rng = np.random.default_rng(seed)
     said = []
     X = robot.parameters.copy()
@@ -350,14 +350,14 @@ def _is_possible_body(inertia: Array) -> bool:
 
 
 def _random_body(rng: np.random.Generator, mass: float) -> np.ndarray:
-    """A solid ellipsoid somewhere near the frame."""
+    """Ten parameters of a random solid ellipsoid near the frame."""
     a, b, c = rng.uniform(0.05, 0.2, 3)
     inertia = mass / 5.0 * np.diag([b**2 + c**2, a**2 + c**2, a**2 + b**2])
     return np.asarray(from_body(Body(mass, rng.uniform(-0.15, 0.15, 3), inertia)))
 
 
 def assumed_limits(robot: Robot) -> tuple[dict[str, object], list[str]]:
-    """The robot's limits, with usual ones where none are published; and a line on these."""
+    """Limits of the robot, usual ones where none are published, and a line on these."""
     limits = robot.limits
     velocity, acceleration = np.array(limits.velocity), np.array(limits.acceleration)
     assumed = []

@@ -26,37 +26,37 @@ from dynid.robot.transform import Array
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """One row per sample."""
+    """Power (W) of all joints: one row per sample."""
 
     overlap: int = 0
 
     def channels(self, robot: Robot) -> tuple[str, ...]:
-        """One channel."""
+        """Name of the one row per sample: power."""
         return ("power",)
 
     def observed_motion(self, motion: Motion) -> Motion:
-        """Return the motion as it is."""
+        """Return the motion unchanged: power depends on all of it."""
         return motion
 
     def rows(self, scene: Scene) -> Array:
-        """Power per unit of each parameter."""
+        """Rows (N, 1, columns): power per unit of each parameter."""
         return power_or_energy_rows(scene, POWER)[:, None, :]
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * rows)."""
+        """Gradient of sum(weights * rows) by the active q, v, a."""
         return gradient_by_active(scene, power_or_energy_adjoint(scene, POWER, weights[:, 0]))
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """All entries may be nonzero, (1, columns)."""
+        """Mask (1, columns) of entries that can be nonzero: all."""
         return np.ones((1, len(columns)), dtype=np.bool_)
 
 
 def power_or_energy_rows(scene: Scene, mode: int) -> Array:
-    """Rows (N, columns) of power or energy."""
+    """Rows (N, columns) of power or energy, as the mode says."""
     layout, out = scene.row_layout(mode), np.zeros((len(scene), len(scene.columns)))
 
     def write_sample_range(start: int, stop: int) -> None:
-        write_scalar_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
+        write_scalar_rows(scene.geometry, layout, scene.samples_between(start, stop), out[start:stop])
 
     run_on_sample_ranges(len(scene), write_sample_range)
     return out
@@ -68,7 +68,7 @@ def power_or_energy_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Ar
     weights = np.ascontiguousarray(weights)
 
     def differentiate_sample_range(start: int, stop: int) -> None:
-        samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
+        samples, part = scene.samples_between(start, stop), gradient.samples_between(start, stop)
         scalar_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
     run_on_sample_ranges(len(scene), differentiate_sample_range)
@@ -82,11 +82,11 @@ class Energy:
     overlap: int = 1
 
     def channels(self, robot: Robot) -> tuple[str, ...]:
-        """One channel."""
+        """Name of the one row per pair of samples: energy."""
         return ("energy",)
 
     def observed_motion(self, motion: Motion) -> Motion:
-        """Return the motion as it is; two samples are the least."""
+        """Return the motion unchanged; raise where it has fewer than two samples."""
         if len(motion) < 2:
             raise MotionError(
                 "too_few_samples", "the energy model takes differences between samples and needs at least two",
@@ -94,16 +94,16 @@ class Energy:
         return motion
 
     def rows(self, scene: Scene) -> Array:
-        """Energy gained per unit of each parameter."""
+        """Rows (N - 1, 1, columns): energy gained from sample to sample per unit of each parameter."""
         return np.diff(power_or_energy_rows(scene, ENERGY), axis=0)[:, None, :]
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * rows)."""
+        """Gradient of sum(weights * rows) by the active q, v, a."""
         h = np.zeros((len(scene), len(scene.columns)))
         h[1:] += weights[:, 0]
         h[:-1] -= weights[:, 0]
         return gradient_by_active(scene, power_or_energy_adjoint(scene, ENERGY, h))
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """All entries may be nonzero, (1, columns)."""
+        """Mask (1, columns) of entries that can be nonzero: all."""
         return np.ones((1, len(columns)), dtype=np.bool_)

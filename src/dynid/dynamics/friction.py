@@ -27,7 +27,7 @@ from dynid.robot.transform import Array
 
 @compiled
 def run_stop_operators(q: Array, width: Array, state: Array, out: Array) -> None:
-    """Write z <- clip(z + dq / width, -1, 1) along positions q (N, n) for widths (w, n), from state (w, n).
+    """Run stop operators z <- clip(z + dq / width, -1, 1) along positions q (N, n), widths (w, n).
 
     state is the value at the first sample; out (N, w, n) receives the value at every sample.
     """
@@ -117,7 +117,7 @@ PLAIN_UNITS = ("viscous", "quadratic", "asymmetry", "spring")
 
 
 def find_friction_block(name: str) -> FrictionBlock:
-    """Return the friction block of this name; every positive width makes a stop."""
+    """Return the friction block of this name, `stop0.02` for a stop of any width; raise where there is none."""
     match = STOP.fullmatch(name)
     if match and 0.0 < float(match[1]) < np.inf:
         return FrictionBlock((f"Fs{match[1]}",), "N m", "N", None, f"stop operator of {match[1]} rad")
@@ -135,8 +135,8 @@ def stop_width(name: str) -> float:
     return float(match[1]) if match else (1e-4 if name == "load" else 0.0)
 
 
-def width_at_rest(noise: float) -> float:
-    """Width (rad) of the stop that stands for dry friction at rest, by the noise (rad) of recorded positions.
+def stop_width_at_rest(noise: float) -> float:
+    """Width (rad) of the stop that stands for dry friction at rest, from the noise (rad) of recorded positions.
 
     Three standard deviations of noise are a tenth of it, between 5e-5 and 3e-4 rad, over which gears bend; 0 where
     noise is more than half of that and rest cannot be distinguished from motion.
@@ -144,8 +144,8 @@ def width_at_rest(noise: float) -> float:
     return float(np.clip(30.0 * noise, 5e-5, 3e-4)) if noise < 1.5e-4 else 0.0
 
 
-def samples_to_detect_rest(t: Array) -> int:
-    """Samples on each side that are looked at where rest is to be found."""
+def rest_detection_half_window(t: Array) -> int:
+    """Number of samples before and after an instant by which it is decided whether a joint rests."""
     return max(1, round(REST_SPAN / float(np.median(np.diff(t)))))
 
 
@@ -165,7 +165,7 @@ def friction_columns(robot: Robot, blocks: Sequence[str]) -> tuple[Column, ...]:
 
 
 def joint_scales(robot: Robot, span: Array | None = None) -> Array:
-    """How much of a joint's position stands for one rad: 1, and range / 2 pi (m) for prismatic joints.
+    """Position of each joint that counts as one rad: 1, or range / 2 pi (m) for prismatic joints.
 
     span (n,): range that was seen, for joints without limits.
     """
@@ -207,7 +207,7 @@ class FrictionShapes:
 
     @property
     def is_uncertain_at_rest(self) -> bool:
-        """Whether there is dry friction, which at rest is anything up to its limits, along a noisy motion."""
+        """Whether there is dry friction, which is undetermined at rest, along a motion with noise."""
         return self.held > 0.0 and (self.has_stops or not set(SIGNED).isdisjoint(self.blocks))
 
     @property
@@ -215,15 +215,15 @@ class FrictionShapes:
         """Number of friction columns per joint."""
         return sum(len(find_friction_block(name).symbols) for name in self.blocks)
 
-    def rest_shares(self, t: Array, v: Array, speed: Array | float = REST[0]) -> Array:
-        """How much (N, n) joints rest, from 0 to 1, by their velocities; speed: velocity (rad/s) of a joint at rest.
+    def rest_fractions(self, t: Array, v: Array, speed: Array | float = REST[0]) -> Array:
+        """Fractions (N, n), 0 to 1, to which joints rest, by their velocities; speed (rad/s): of a joint at rest.
 
         A joint that merely turns back does not rest: its acceleration, a mean over neighbours, is not small.
         """
         v = v / self.scale
         if len(t) < 2:
             return np.zeros_like(v)
-        n = samples_to_detect_rest(t)
+        n = rest_detection_half_window(t)
         before, after = np.maximum(np.arange(len(t)) - n, 0), np.minimum(np.arange(len(t)) + n, len(t) - 1)
         a = (v[after] - v[before]) / (t[after] - t[before])[:, None]
         return np.exp(-((v / speed) ** 2) - (a / REST[1]) ** 2)
@@ -244,7 +244,7 @@ class FrictionShapes:
         run_stop_operators(before, widths, state, out)
         return np.asarray(out[-1])
 
-    def stops_along(self, q: Array, state: Array) -> Array:
+    def stop_values_along(self, q: Array, state: Array) -> Array:
         """Values (N, w, n) of the stops along positions, from the state at the first sample."""
         widths = self.stop_widths
         out = np.zeros((len(q), len(widths), q.shape[1]))
@@ -267,7 +267,7 @@ class FrictionShapes:
         waves = list(accumulate(repeat(np.exp(1j * turned_q), highest), np.multiply)) if highest else []
         rest, held = np.zeros_like(q), np.zeros_like(q)
         if self.held in place:
-            rest, held = self.rest_shares(t, v), stops[:, place[self.held]]
+            rest, held = self.rest_fractions(t, v), stops[:, place[self.held]]
         all_rest = rest.min(axis=1, keepdims=True)
         c = 0
         for name in self.blocks:
@@ -304,7 +304,7 @@ def friction_rows(motion: Motion, blocks: tuple[str, ...]) -> Array:
     """
     N, n = motion.v.shape
     shapes = FrictionShapes(blocks, np.ones(n))
-    stops = shapes.stops_along(motion.q, shapes.initial_stop_states(motion.q, 0))
+    stops = shapes.stop_values_along(motion.q, shapes.initial_stop_states(motion.q, 0))
     values = shapes.column_values(motion.t, motion.q, motion.v, stops, np.ones((N, n)))
     rows = np.zeros((N, n, values.shape[1] * n))
     for c in range(values.shape[1]):

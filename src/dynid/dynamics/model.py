@@ -41,7 +41,7 @@ class MeasurementModel(Protocol):
         ...
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """Where rows can be nonzero, (channels, columns)."""
+        """Mask (channels, columns) of entries of the rows that can be nonzero."""
         ...
 
 
@@ -51,21 +51,21 @@ def joint_channels(robot: Robot) -> tuple[str, ...]:
 
 
 def joint_support(robot: Robot, columns: ColumnSet, *, rotor: bool) -> NDArray[np.bool_]:
-    """Where rows of joints can be nonzero, (channels, columns): links beyond the joint, and loops that it moves."""
+    """Mask (channels, columns) of joint rows that can be nonzero: links beyond the joint, and loops that it moves."""
     beyond = _links_beyond(robot)
     masks = [columns.mask_of_links(set(range(len(robot.links))))] * (6 if robot.floating else 0)
     follow = _links_of_passive_joints(robot)
     for k in robot.active_links:
         links = set(beyond[k]).union(*(beyond[other] for other in follow[robot.links[k].joint]))
         mask = columns.mask_of_links(links)
-        if rotor and k in columns.rotor_of_link:
-            mask[columns.rotor_of_link[k]] = True
+        if rotor and k in columns.rotor_column_of_link:
+            mask[columns.rotor_column_of_link[k]] = True
         masks.append(mask)
     return np.array(masks)
 
 
 def _links_beyond(robot: Robot) -> dict[int, set[int]]:
-    """Of every link: itself and all its descendants."""
+    """Indices of every link and all its descendants, by link."""
     beyond: dict[int, set[int]] = {k: {k} for k in range(len(robot.links))}
     for k in reversed(robot.topological_order):
         parent = robot.links[k].parent

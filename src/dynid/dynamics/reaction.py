@@ -32,7 +32,7 @@ class Reaction:
     overlap: int = 0
 
     def channels(self, robot: Robot) -> tuple[str, ...]:
-        """Six, or the sensor's; a floating base has nothing to stand on."""
+        """Names of the rows: six, or the sensor's; raise for a floating base, which stands on nothing."""
         if robot.floating:
             raise ModelError(
                 "floating_base", "'{robot}' has a floating base and no reactions", "the torque model gives the wrench "
@@ -41,7 +41,7 @@ class Reaction:
         return BASE_CHANNELS if robot.sensor is None else robot.sensor.channels
 
     def observed_motion(self, motion: Motion) -> Motion:
-        """Return the motion as it is."""
+        """Return the motion unchanged: reactions depend on all of it."""
         return motion
 
     def rows(self, scene: Scene) -> Array:
@@ -49,33 +49,37 @@ class Reaction:
         layout, out = _base_rows_layout(scene), np.zeros((len(scene), 6, len(scene.columns)))
 
         def write_sample_range(start: int, stop: int) -> None:
-            write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
+            write_joint_rows(scene.geometry, layout, scene.samples_between(start, stop), out[start:stop])
 
         run_on_sample_ranges(len(scene), write_sample_range)
         sensor = scene.robot.sensor
-        return out if sensor is None else np.asarray(np.einsum("cw,Nwp->Ncp", sensor.map, out, optimize=True))
+        return (
+            out
+            if sensor is None
+            else np.asarray(np.einsum("cw,Nwp->Ncp", sensor.wrench_to_readings, out, optimize=True))
+        )
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * rows)."""
+        """Gradient of sum(weights * rows) by the active q, v, a."""
         layout, gradient = _base_rows_layout(scene), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
         sensor = scene.robot.sensor
         if sensor is not None:
-            weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.map, weights, optimize=True))
+            weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.wrench_to_readings, weights, optimize=True))
 
         def differentiate_sample_range(start: int, stop: int) -> None:
-            samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
+            samples, part = scene.samples_between(start, stop), gradient.samples_between(start, stop)
             joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
         run_on_sample_ranges(len(scene), differentiate_sample_range)
         return gradient_by_active(scene, gradient)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """All links, no rotors."""
+        """Mask (channels, columns) of entries that can be nonzero: all links, no rotors."""
         return np.tile(columns.mask_of_links(set(range(len(robot.links)))), (len(self.channels(robot)), 1))
 
 
 def _base_rows_layout(scene: Scene) -> RowLayout:
-    """Rows of the base frame alone."""
+    """Row layout of the base frame alone, without the joints."""
     return scene.row_layout(TORQUE)._replace(channels=6, rows=6)
 
 
@@ -109,13 +113,13 @@ def rotor_torques(scene: Scene, *, behind_gear: bool = False) -> Array:
 
 
 def _rotor_spins(scene: Scene) -> tuple[Poses, list[tuple[int, int, Array, Array]]]:
-    """Of every rotor: its joint's place in the tree, its carrier, the moment m (N, 3), and n J u.dw/dt (N,)."""
+    """Poses, and per rotor: its joint's place in the tree, its carrier, moment m (N, 3) and n J u.dw/dt (N,)."""
     robot, spins = scene.robot, []
     poses = link_poses(robot, scene.q)
     omega, alpha = angular_motion(robot, poses, scene.v, scene.a)
     place = {robot.links[k].joint: j for j, k in enumerate(robot.tree_joints)}
     parent = {link.joint: link.parent for link in robot.links}
-    for rotor in () if robot.sensor is None else robot.sensor.spinning:
+    for rotor in () if robot.sensor is None else robot.sensor.spinning_rotors:
         carrier, j = parent[rotor.joint], place[rotor.joint]
         u, nJ = poses.rotation[carrier] @ rotor.axis, rotor.ratio * rotor.inertia
         moment = nJ * (scene.a[:, j, None] * u + scene.v[:, j, None] * np.cross(omega[carrier], u))

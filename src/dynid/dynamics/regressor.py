@@ -57,7 +57,7 @@ def regressor(robot: Robot, motion: Motion, *, model: str = "torque", rotor_iner
     Columns are `robot.parameter_names`, without the Ia entries for `rotor_inertia=False`.
     """
     chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
-    return _regressor_of_rows(blank, chosen.rows(stage.scene(chosen.observed_motion(motion))))
+    return _regressor_of_rows(blank, chosen.rows(stage.scene_along(chosen.observed_motion(motion))))
 
 
 def regressor_chunks(
@@ -70,7 +70,7 @@ def regressor_chunks(
     chosen.observed_motion(motion)
     for start in range(0, max(1, len(motion) - chosen.overlap), size):
         part = motion[start : start + size + chosen.overlap]
-        yield _regressor_of_rows(blank, chosen.rows(stage.scene(chosen.observed_motion(part))))
+        yield _regressor_of_rows(blank, chosen.rows(stage.scene_along(chosen.observed_motion(part))))
 
 
 def regressor_adjoint(
@@ -81,17 +81,17 @@ def regressor_adjoint(
     weights has the shape of `regressor(...).matrix`.
     """
     chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
-    scene = stage.scene(chosen.observed_motion(motion))
+    scene = stage.scene_along(chosen.observed_motion(motion))
     return chosen.adjoint(scene, _checked_weights(scene, chosen, blank, weights))
 
 
 def _prepare_model(robot: Robot, model: str, rotor_inertia: bool) -> tuple[MeasurementModel, Stage, Regressor]:
-    """The model of this name, the robot with its columns, and a regressor without rows."""
+    """Return the model of this name, the robot with its columns, and a regressor without rows."""
     chosen = find_model(model)
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     channels = chosen.channels(robot)
     blank = Regressor(np.zeros((0, len(columns))), columns.names, channels, chosen.support(robot, columns))
-    return chosen, Stage.of(robot, columns), blank
+    return chosen, Stage.for_robot(robot, columns), blank
 
 
 def _regressor_of_rows(blank: Regressor, rows: Array) -> Regressor:
@@ -100,7 +100,7 @@ def _regressor_of_rows(blank: Regressor, rows: Array) -> Regressor:
 
 
 def _checked_weights(scene: Scene, model: MeasurementModel, blank: Regressor, weights: Array) -> Array:
-    """Weights as (samples, channels, columns), or ModelError where their shape is wrong."""
+    """Weights as (samples, channels, columns); ModelError where their shape is wrong."""
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     shape = (len(scene) - model.overlap, len(blank.channels), len(blank.columns))
     if weights.shape != (shape[0] * shape[1], shape[2]):

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.kernels.compiled import LINEAR, SPATIAL
 from dynid.dynamics.kernels.geometry import Geometry, Integers, RowLayout, Samples, tree_arrays
 from dynid.dynamics.kernels.links import BASE_FRAME, GRAVITY, HEIGHT
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
+from dynid.dynamics.kernels.spatial_algebra import LINEAR, SPATIAL
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
@@ -44,7 +44,7 @@ class ColumnSet:
         return tuple(column.name for column in self.columns)
 
     @cached_property
-    def first_of_link(self) -> dict[int, int]:
+    def first_column_of_link(self) -> dict[int, int]:
         """Index of the first of each link's ten inertial columns."""
         places: dict[int, int] = {}
         for k, column in enumerate(self.columns):
@@ -53,7 +53,7 @@ class ColumnSet:
         return places
 
     @cached_property
-    def rotor_of_link(self) -> dict[int, int]:
+    def rotor_column_of_link(self) -> dict[int, int]:
         """Index of each link's rotor inertia column."""
         return {column.link: k for k, column in enumerate(self.columns) if column.name.kind == "rotor"}
 
@@ -104,7 +104,7 @@ class Scene:
         """Number of rows of the base before those of the joints: six if it floats, else none."""
         return 6 if self.robot.floating else 0
 
-    def samples(self, start: int, stop: int) -> Samples:
+    def samples_between(self, start: int, stop: int) -> Samples:
         """Motion of a range of samples, as the kernels take it."""
         base = self.base[start:stop] if len(self.base) > 1 else self.base
         return Samples(base, self.q[start:stop], self.v[start:stop], self.a[start:stop])
@@ -127,10 +127,10 @@ class Stage:
     loop: LoopMap | None
 
     @staticmethod
-    def of(robot: Robot, columns: ColumnSet) -> Stage:
-        """Prepare a robot with its columns."""
+    def for_robot(robot: Robot, columns: ColumnSet) -> Stage:
+        """Prepare a robot with its columns for the kernels."""
         geometry = tree_arrays(robot)
-        first, rotors = columns.first_of_link, columns.rotor_of_link
+        first, rotors = columns.first_column_of_link, columns.rotor_column_of_link
         column = np.array([first[int(k)] for k in geometry.link], dtype=np.int64)
         rotor = np.array([rotors.get(k, -1) for k in robot.tree_joints], dtype=np.int64)
         return Stage(robot, columns, geometry, column, rotor, loop_map(robot))
@@ -139,8 +139,8 @@ class Stage:
         """The stage with closed loops left open by a gap (see `LoopMap.tree_motion`)."""
         return self if self.loop is None else replace(self, loop=replace(self.loop, gap=gap))
 
-    def scene(self, motion: Motion) -> Scene:
-        """Scene of the robot along a motion."""
+    def scene_along(self, motion: Motion) -> Scene:
+        """Scene of the robot along a motion: arrays of all samples."""
         check_motion(self.robot, motion)
         tree = None
         q, v, a = motion.q, motion.v, motion.a
@@ -162,7 +162,7 @@ def with_zero_velocities(motion: Motion) -> Motion:
 def _base_frame_motion(robot: Robot, motion: Motion) -> Array:
     """Motion of the base frame in its own axes; motions of floating bases are (linear, angular) as in pinocchio."""
     if motion.base_pose is None or motion.base_velocity is None or motion.base_acceleration is None:
-        return resting_base(robot)
+        return motion_of_resting_base(robot)
     R = _rotations_from_quaternions(motion.base_pose[:, 3:])
     v, w = motion.base_velocity[:, :3], motion.base_velocity[:, 3:]
     gravity = np.einsum("Nij,i->Nj", R, robot.gravity)
@@ -176,7 +176,7 @@ def _base_frame_motion(robot: Robot, motion: Motion) -> Array:
     return base
 
 
-def resting_base(robot: Robot) -> Array:
+def motion_of_resting_base(robot: Robot) -> Array:
     """Motion (1, BASE_FRAME) of a base frame that does not move."""
     base = np.zeros((1, BASE_FRAME))
     base[0, SPATIAL + LINEAR : GRAVITY] = -robot.gravity

@@ -36,19 +36,19 @@ class JointRows:
     overlap: int = 0
 
     def channels(self, robot: Robot) -> tuple[str, ...]:
-        """One per active joint; a floating base adds the wrench on it."""
+        """Names of the rows: one per active joint; a floating base adds the wrench on it."""
         return joint_channels(robot)
 
     def observed_motion(self, motion: Motion) -> Motion:
-        """Return the motion as it is."""
+        """Return the motion unchanged: torques and momenta depend on all of it."""
         return motion
 
     def rows(self, scene: Scene) -> Array:
-        """Torques (or momenta) per unit of each parameter."""
+        """Rows (N, channels, columns): torques (or momenta) per unit of each parameter."""
         return project_to_active(scene, write_tree_rows(scene, self.mode))
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * rows)."""
+        """Gradient of sum(weights * rows) by the active q, v, a."""
         gradient = tree_rows_adjoint(scene, self.mode, weights_of_tree_rows(scene, weights))
         by_G = None
         if scene.robot.closures:
@@ -57,7 +57,7 @@ class JointRows:
         return gradient_by_active(scene, gradient, by_G)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """Where rows can be nonzero: a joint's torque sees the links beyond it."""
+        """Mask (channels, columns) of entries that can be nonzero: a joint's torque sees the links beyond it."""
         return joint_support(robot, columns, rotor=True)
 
 
@@ -75,18 +75,18 @@ def write_picked_torques(scene: Scene, pick: Integers, place: Integers, out: Arr
     layout = scene.row_layout(TORQUE)
 
     def write_sample_range(start: int, stop: int) -> None:
-        write_picked_rows(scene.geometry, layout, scene.samples(start, stop), pick, place, out[start:stop])
+        write_picked_rows(scene.geometry, layout, scene.samples_between(start, stop), pick, place, out[start:stop])
 
     run_on_sample_ranges(len(scene), write_sample_range)
 
 
 def write_tree_rows(scene: Scene, mode: int) -> Array:
-    """Rows (N, base rows + joints of the tree, columns)."""
+    """Return the rows (N, base rows + joints of the tree, columns) of torque or momentum, as the mode says."""
     layout = scene.row_layout(mode)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
     def write_sample_range(start: int, stop: int) -> None:
-        write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
+        write_joint_rows(scene.geometry, layout, scene.samples_between(start, stop), out[start:stop])
 
     run_on_sample_ranges(len(scene), write_sample_range)
     return out
@@ -97,7 +97,7 @@ def tree_rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, A
     layout, gradient = scene.row_layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
     def differentiate_sample_range(start: int, stop: int) -> None:
-        samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
+        samples, part = scene.samples_between(start, stop), gradient.samples_between(start, stop)
         joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
     run_on_sample_ranges(len(scene), differentiate_sample_range)
@@ -127,15 +127,15 @@ class LagrangianGradient:
     overlap: int = 0
 
     def channels(self, robot: Robot) -> tuple[str, ...]:
-        """One per active joint; a floating base adds six."""
+        """Names of the rows: one per active joint; a floating base adds six."""
         return joint_channels(robot)
 
     def observed_motion(self, motion: Motion) -> Motion:
-        """Return the motion as it is."""
+        """Return the motion unchanged; accelerations do not matter."""
         return motion
 
     def rows(self, scene: Scene) -> Array:
-        """dL/dq per unit of each parameter."""
+        """Rows (N, channels, columns): dL/dq per unit of each parameter."""
         rows = project_to_active(scene, _lagrangian_tree_rows(scene))
         if scene.tree is not None and scene.robot.closures:
             momentum = write_tree_rows(scene, MOMENTUM)[:, scene.base_row_count :]
@@ -143,12 +143,12 @@ class LagrangianGradient:
         return rows
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * rows)."""
+        """Gradient of sum(weights * rows) by the active q, v, a."""
         weights_tree = weights_of_tree_rows(scene, weights)
         layout, gradient = scene.row_layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
         def differentiate_sample_range(start: int, stop: int) -> None:
-            samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
+            samples, part = scene.samples_between(start, stop), gradient.samples_between(start, stop)
             lagrangian_rows_adjoint(scene.geometry, layout, samples, weights_tree[start:stop], part)
 
         run_on_sample_ranges(len(scene), differentiate_sample_range)
@@ -165,7 +165,7 @@ class LagrangianGradient:
         return gradient_by_active(scene, (gradient.q + mq, gradient.qd + mv, gradient.qdd), by_G, by_Gdot)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
-        """Where rows can be nonzero: links beyond the joint; rotors have a momentum but no dL/dq."""
+        """Mask (channels, columns) of entries that can be nonzero: links beyond the joint, no rotors."""
         return joint_support(robot, columns, rotor=bool(robot.closures))
 
 
@@ -175,7 +175,7 @@ def _lagrangian_tree_rows(scene: Scene) -> Array:
     out = np.zeros((len(scene), layout.rows, layout.p))
 
     def write_sample_range(start: int, stop: int) -> None:
-        write_lagrangian_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
+        write_lagrangian_rows(scene.geometry, layout, scene.samples_between(start, stop), out[start:stop])
 
     run_on_sample_ranges(len(scene), write_sample_range)
     return out

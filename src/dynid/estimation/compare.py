@@ -44,6 +44,7 @@ ROUNDING = 1e-6
 """Share of the largest parameter of a unit that is no difference: data without noise have no deviations."""
 
 
+@accept_old_names
 @dataclass(frozen=True, eq=False)
 class EstimatorRun:
     """One model with one estimator: its result and the error of the torques it predicts, or the reason of a refusal.
@@ -61,12 +62,12 @@ class EstimatorRun:
 
     @property
     def name(self) -> str:
-        """Model and estimator."""
+        """Model and estimator as text: `torque, wls`."""
         return f"{self.model}, {self.estimator}"
 
     @property
-    def found(self) -> Identification:
-        """Result of a run that did not refuse."""
+    def identification(self) -> Identification:
+        """Result of the run; IdentificationError where it was refused."""
         if self.result is None:
             raise IdentificationError("way_refused", "{way} refused: {refusal}", way=self.name, refusal=self.refusal)
         return self.result
@@ -78,25 +79,25 @@ class EstimatorRun:
         return mean if np.isfinite(mean) else np.inf
 
     @cached_property
-    def base(self) -> tuple[str, ...]:
-        """Base parameters that were found."""
-        known = set(self.found.equation.base.names)
-        return tuple(name for name in self.found.names if name in known)
+    def base_parameter_names(self) -> tuple[str, ...]:
+        """Names of the base parameters that were found."""
+        known = set(self.identification.equation.base.names)
+        return tuple(name for name in self.identification.names if name in known)
 
     @cached_property
     def relative_deviation(self) -> float:
         """Median of sigma / |value| over the base parameters, those left out that were given."""
-        wanted = [self.found.names.index(name) for name in self.base]
-        figures = self.found.relative_sigma[wanted]
+        wanted = [self.identification.names.index(name) for name in self.base_parameter_names]
+        figures = self.identification.relative_sigma[wanted]
         figures = figures[np.isfinite(figures) & (figures > 0.0)]
         return float(np.median(figures)) if len(figures) else 0.0
 
-    def apart(self, other: EstimatorRun) -> dict[str, float]:
-        """Distance to another run's base parameters in combined deviations, by name; infinite where this has none."""
-        mine, theirs = (_values_by_name(run.found) for run in (self, other))
-        sizes = _largest_by_unit(other.found)
+    def distances_to(self, other: EstimatorRun) -> dict[str, float]:
+        """Distances to another run's base parameters in combined deviations, by name; infinite where this has none."""
+        mine, theirs = (_values_by_name(run.identification) for run in (self, other))
+        sizes = _largest_by_unit(other.identification)
         distances = {}
-        for name in other.base:
+        for name in other.base_parameter_names:
             if name not in mine:
                 distances[name] = np.inf
                 continue
@@ -106,7 +107,7 @@ class EstimatorRun:
 
     def agreement(self, other: EstimatorRun) -> float:
         """Share of another run's base parameters with which this one agrees within three combined deviations."""
-        distances = list(self.apart(other).values())
+        distances = list(self.distances_to(other).values())
         return float(np.mean(np.array(distances) <= COMBINED)) if distances else 1.0
 
 
@@ -136,11 +137,11 @@ class Comparison:
 
     @property
     def reference(self) -> EstimatorRun:
-        """What the others are compared with: torque by wls, or the first run that has a result."""
+        """Run that the others are compared with: torque by wls, or the first that has a result."""
         return self.finished[0]
 
     def run(self, model: str, estimator: str = "wls") -> EstimatorRun:
-        """Return one of the runs."""
+        """Return the run of a model and an estimator."""
         for run in self.runs:
             if (run.model, run.estimator) == (model, estimator):
                 return run
@@ -152,12 +153,12 @@ class Comparison:
     def most_disputed(self, count: int) -> tuple[str, ...]:
         """Base parameters of the reference about which the runs differ most, in its order."""
         reference = self.reference
-        worst = dict.fromkeys(reference.base, 0.0)
+        worst = dict.fromkeys(reference.base_parameter_names, 0.0)
         for run in self.finished[1:]:
-            for name, distance in run.apart(reference).items():
+            for name, distance in run.distances_to(reference).items():
                 worst[name] = max(worst[name], distance)
         chosen = set(sorted(worst, key=lambda name: -worst[name])[:count])
-        return tuple(name for name in reference.base if name in chosen)
+        return tuple(name for name in reference.base_parameter_names if name in chosen)
 
 
 def _values_by_name(result: Identification) -> dict[str, tuple[float, float]]:
@@ -196,7 +197,7 @@ AGREES = 0.9
 
 
 def recommend_run(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, Message]:
-    """The run to trust, None where there is none, and the reasons, each a message among the facts of the advice."""
+    """The run to trust, None where there is none, and a message that holds the reasons among its facts."""
     finished = [run for run in runs if run.result is not None]
     best = choose_run(finished)
     if best is None:
@@ -207,7 +208,7 @@ def recommend_run(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, Me
 
 
 def choose_run(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
-    """Smallest error on held-out torques; ties go to smaller deviations, then to torque by wls."""
+    """Run with the smallest error on held-out torques; ties go to smaller deviations, then to torque by wls."""
     allowed = [run for run in finished if _is_trustworthy(run)]
     if not allowed:
         return None
@@ -221,7 +222,7 @@ def choose_run(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
 
 def _is_trustworthy(run: EstimatorRun) -> bool:
     """Whether a run's verdict and its error on held-out torques allow to trust it."""
-    return run.found.verdict.level != "do not trust" and run.error <= WEAK_MEAN
+    return run.identification.verdict.level != "do not trust" and run.error <= WEAK_MEAN
 
 
 def _is_wls_torque_run(run: EstimatorRun) -> bool:
@@ -230,8 +231,8 @@ def _is_wls_torque_run(run: EstimatorRun) -> bool:
 
 
 def _explain_no_choice(finished: Sequence[EstimatorRun]) -> Message:
-    """Why none of the runs is to be trusted."""
-    verdict = finished[0].found.verdict
+    """Message on why none of the runs is to be trusted."""
+    verdict = finished[0].identification.verdict
     if verdict.level == "do not trust":
         return verdict.reasons[0]
     return Message(
@@ -242,7 +243,7 @@ def _explain_no_choice(finished: Sequence[EstimatorRun]) -> Message:
 
 
 def _explain_choice(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Message:
-    """Why this run is the one to trust."""
+    """Message on why this run is the one to trust."""
     allowed = [run for run in finished if _is_trustworthy(run)]
     first = min(allowed, key=lambda run: run.error)
     text = "trust {model} by {estimator}: its error on held-out torques, NRMSE {nrmse:.4f}, is "
@@ -265,8 +266,8 @@ def _explain_choice(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Mes
 
 
 def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
-    """What to know of the chosen run."""
-    result, remarks = best.found, []
+    """Messages on what to know of the chosen run."""
+    result, remarks = best.identification, []
     coloured = [check.channel for check in result.checks if abs(check.colour) > COLOURED]
     if coloured:
         what = "the jackknife's deviations allow for it" if result.groups else "its deviations are too small"
@@ -288,7 +289,7 @@ def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
 
 
 def _caveats_from_other_runs(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[Message]:
-    """What the other runs say about the data."""
+    """Messages on what the other runs say about the data."""
     by_name = {(run.model, run.estimator): run for run in runs}
     wls = by_name.get(("torque", "wls"))
     caveats = []
@@ -317,10 +318,10 @@ def _caveats_from_other_runs(best: EstimatorRun, runs: Sequence[EstimatorRun]) -
 
 
 def _outlier_caveats(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Message]:
-    """What differences between wls and huber say about outliers."""
+    """Messages on what differences between wls and huber say about outliers."""
     if huber is None or huber.result is None:
         return []
-    distances = np.array(list(huber.apart(wls).values()))
+    distances = np.array(list(huber.distances_to(wls).values()))
     off, sharper = int((distances > COMBINED).sum()), wls.relative_deviation / max(huber.relative_deviation, 1e-300)
     if off > (1.0 - AGREES) * len(distances):
         what = "huber differs from wls in {off} of {count} base parameters"
@@ -337,7 +338,7 @@ def _outlier_caveats(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Mess
 
 
 def _acceleration_noise_caveats(torque: EstimatorRun, momentum: EstimatorRun | None) -> list[Message]:
-    """What differences between torque and momentum say about noise of the accelerations."""
+    """Messages on what differences between torque and momentum say about noise of the accelerations."""
     if momentum is None or momentum.result is None or not _is_trustworthy(momentum):
         return []
     better = torque.error / max(momentum.error, 1e-300)
@@ -476,7 +477,7 @@ class _ComparisonJob:
         return self.options.with_model(model).resolve_for_robot(self.robot)
 
     def _collect_state(self, model: str, on_progress: Progress | None) -> _CollectedModel:
-        """Pass over the logs, made once; so is its failure."""
+        """Read the logs for a model, once: state or failure are kept."""
         if model not in self.done:
             start = time.perf_counter()
             try:
@@ -518,7 +519,7 @@ class _ComparisonJob:
         """Errors of the torques on the held-out data, with friction as the run has it."""
         equation = state.equation.as_torque_equation()
         per_log = self.options.friction_blocks_per_log(equation.friction)
-        unknowns = Unknowns.of(equation, equation.friction, len(self.used), per_log=per_log)
+        unknowns = Unknowns.for_equation(equation, equation.friction, len(self.used), per_log=per_log)
         values = dict(zip(result.names, result.values, strict=True))
         return score(
             unknowns, np.array([values.get(name, 0.0) for name in unknowns.names]), total_factors(held_out.blocks),
@@ -528,7 +529,7 @@ class _ComparisonJob:
 
 
 def _share_of_progress(on_progress: Progress | None, name: str, k: int) -> Progress | None:
-    """Progress of one run as a part of all."""
+    """Progress callback of one run as its part of the progress of all."""
     if on_progress is None:
         return None
     on_progress(name, k / len(COMPARED))

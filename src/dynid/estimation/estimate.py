@@ -162,7 +162,7 @@ class SolvedState:
         return with_bad_channels(assess_evidence(self.evidence), self.evidence)
 
     def identification(self, verdict: Verdict) -> Identification:
-        """The result for the user, with a verdict."""
+        """Result for the user, with a verdict."""
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept_unknowns
         reasons = verdict.reasons if verdict.level != "good" else ()
         warnings = (
@@ -199,7 +199,7 @@ class SolvedState:
             essential=self._names_of_unknowns(k for k in essential.kept if k in set(kept.tolist())),
             essential_values=essential.values[kept],
             factors=self._factors_on_result_columns(),
-            log_growth=None if self.log_growth is None else self.log_growth[kept],
+            log_growth=None if self.sigma_growth_between_logs is None else self.sigma_growth_between_logs[kept],
         )
         diagnostics = Diagnostics(
             verdict=verdict,
@@ -258,11 +258,11 @@ class SolvedState:
     def _hidden_rotor_warnings(self) -> list[Message]:
         """Warnings on rotors that the base feels and the rows leave out."""
         equation = self.state.equation
-        if not equation.base_channels or not equation.sensor.hidden:
+        if not equation.base_channels or not equation.sensor.hidden_rotor_joints:
             return []
         return [Message(
             "rotor_spin_left_out", "the rotor inertia of joint {joints} is unknown: its spin is left out of the forces",
-            "declare `inertia` of these rotors", joints=list(equation.sensor.hidden),
+            "declare `inertia` of these rotors", joints=list(equation.sensor.hidden_rotor_joints),
         )]  # fmt: skip
 
     @cached_property
@@ -307,11 +307,11 @@ class SolvedState:
     @cached_property
     def torque_covariance(self) -> Array:
         """Covariance of the unknowns for torques and other sums of them."""
-        return torque_covariance(self.covariance, self.systematic_shifts, self.log_growth)
+        return torque_covariance(self.covariance, self.systematic_shifts, self.sigma_growth_between_logs)
 
     @property
-    def log_growth(self) -> Array | None:
-        """Growth of the deviations by the scatter between logs."""
+    def sigma_growth_between_logs(self) -> Array | None:
+        """Growth of the standard deviations by the scatter between logs."""
         return None if self.deviations is None else self.deviations.growth
 
     @cached_property
@@ -349,8 +349,8 @@ class SolvedState:
         )
 
     @property
-    def _delay_in_question(self) -> Delay | None:
-        """The delay that the residuals show, unless refits tried it: then these decide."""
+    def _untried_delay(self) -> Delay | None:
+        """Delay that the residuals show, unless refits tried it: then these decide."""
         found = self.found_delay
         tried = self.diagnosis is not None and found is not None and abs(found.seconds) > TRIED_DELAY
         return None if tried else found
@@ -377,8 +377,9 @@ class SolvedState:
             unidentifiable=self.unidentifiable,
             model=equation.options.model, torques=self.torques, torque_joints=self._torque_joints(),
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
-            essential_groups=0 if deviations is None else deviations.essential_groups, delay=self._delay_in_question,
-            weak=self._weak_parameters(), impossible=self._impossible_parameters(), negative=self._negative_inertias(),
+            essential_groups=0 if deviations is None else deviations.essential_groups, delay=self._untried_delay,
+            weak=self._uncertain_parameters(), impossible=self._impossible_parameters(),
+            negative=self._negative_inertias(),
             placement=find_plate_placement(equation, unknowns, self.solution, state.kept, self.variance_inflation),
             is_plate=equation.options.model == "reaction", motion_noise=state.motion_noise,
             joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
@@ -427,7 +428,7 @@ class SolvedState:
                 )
         return found
 
-    def _weak_parameters(self) -> list[str]:
+    def _uncertain_parameters(self) -> list[str]:
         """Base parameters that are not known to half of the largest of their kind (mass, first moment, inertia)."""
         units, values = self.unknowns.units, self.solution.values
         largest = {
@@ -517,12 +518,12 @@ STRENGTHS = np.concatenate([[0.0], np.logspace(-8.0, 8.0, 33)])
 
 
 def ridge_rows(state: State, unknowns: Unknowns, plain: Solution) -> tuple[Array, Array]:
-    """Rows sqrt(strength) * (x - nominal) / size, the strength by blocked cross validation.
+    """Ridge rows sqrt(strength) * (x - nominal) / size, the strength by blocked cross validation.
 
     The size is that of the kind of parameter, not of its column: what the motion hardly excites is pulled most.
     """
     nominal = nominal_values(state, unknowns)
-    folds = Folds.of(unknowns, state.blocks, plain.noise)
+    folds = Folds.from_blocks(unknowns, state.blocks, plain.noise)
     power = float((folds.squares.sum(axis=0) / plain.noise**2).sum())
     columns = np.diag(folds.normal_equations[0].sum(axis=0))
     weight = 1.0 / _typical_sizes(unknowns, nominal, columns, power) ** 2
@@ -557,7 +558,7 @@ def estimate(
     torques: State | None = None,
     logs: tuple[Log, ...] = (),
 ) -> Identification:
-    """Solve a state; validation: other logs read in the same way, and what to call them; torques: of these logs.
+    """Solve a state and return the result; validation: other logs with their name; torques: of these logs.
 
     logs: those that the state was read from, where other readings of them are to be tried.
     """
@@ -580,7 +581,7 @@ AS_GOOD = 1.05
 def _try_without_rotors(
     solved: SolvedState, friction: tuple[tuple[str, ...], tuple[Trial, ...]], others: Validation
 ) -> Verdict:
-    """Return the verdict, which proposes to leave rotor inertias out where that gives a better one on the same data."""
+    """Verdict, which proposes to leave rotor inertias out where that gives a better one on the same data."""
     verdict, evidence, options = solved.verdict, solved.evidence, solved.options
     rotors = frozenset(name for name in solved.unknowns.names if name.kind == "rotor")
     given = {*options.known, *(name for pair in options.equal for name in pair)}
@@ -608,9 +609,9 @@ def _solve_state(
     left_out: frozenset[Parameter] = frozenset(),
     logs: tuple[Log, ...] = (),
 ) -> SolvedState:
-    """Solve with the friction blocks that were chosen; left_out: unknowns to do without; logs: see `estimate`."""
+    """Solve with the chosen friction blocks; left_out: unknowns that are dropped; logs: see `estimate`."""
     equation, (friction, trials), (validation, torques) = state.equation, chosen, others
-    unknowns = Unknowns.of(
+    unknowns = Unknowns.for_equation(
         equation,
         friction,
         state.logs,
@@ -668,7 +669,7 @@ def _solve_state(
     one_motion = describe_motions(groups)
     notes = notes if one_motion is None else (*notes, one_motion)
     if options.intervals == "jackknife":
-        spread = {"derived": derived, "pulled": bool(floor) and not equation.options.is_scalar}
+        spread = {"derived": derived, "noise_corrected": bool(floor) and not equation.options.is_scalar}
         if levels is None:
             deviations = jackknife(unknowns, solution, state.blocks, **spread)
         else:
@@ -705,7 +706,7 @@ def _solve_state(
 
 
 def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:
-    """Say which unknowns a dropped column joins."""
+    """Message on which unknowns a dropped collinear column joins."""
     others = [unknowns.names[k] for k, share in zip(kept, shares, strict=True) if abs(share) > 1e-9]
     what = "{parameter} is collinear with {joined} on every motion; dropped"
     return Message(
@@ -719,7 +720,7 @@ def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[
     if not state.recipe:
         return state.equation.friction, ()
     per_log = options.friction_blocks_per_log((*DEFAULT, *OPTIONAL))
-    first = Unknowns.of(state.equation, DEFAULT, state.logs, per_log=per_log)
+    first = Unknowns.for_equation(state.equation, DEFAULT, state.logs, per_log=per_log)
     noise = solve(first, factors).noise
     return choose_friction_blocks(
         state.equation, state.blocks, noise, logs=state.logs, per_log=per_log, left_out=state.unseen_harmonics,
@@ -736,7 +737,7 @@ def _declared_rotors(equation: Equation, options: Options) -> dict[str, float]:
 def _find_contradicted_rotors(
     state: State, unknowns: Unknowns, factors: Factors, options: Options, declared: Mapping[str, float]
 ) -> tuple[Message, ...]:
-    """Name declared rotors whose Ia the data, left free, find elsewhere: by 5 deviations and a twentieth."""
+    """Warnings on declared rotors whose Ia the data, left free, find elsewhere: by 5 deviations and a twentieth."""
     own = {name: x for name, x in declared.items() if name in unknowns.names and name not in options.known}
     if not own:
         return ()
@@ -823,7 +824,7 @@ def _regroup_above_motion_noise(
 
 
 def _is_minor_friction(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
-    """Which unknowns are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb.
+    """Mask of unknowns that are friction beyond viscous, offset and (without a stop operator) Coulomb.
 
     Viscous friction overlaps with the others too, once Stribeck's curve is among them.
     """
@@ -856,7 +857,7 @@ def _solve_with_options(
 
 
 def _declared_noise(equation: Equation, found: Array) -> Array | None:
-    """Noise in which channels of the base stand to one another as declared; their common level is the data's."""
+    """Noise of the base's channels in the ratios that are declared, at the common level of the data."""
     declared = equation.sensor.noise if equation.base_channels else None
     if declared is None:
         return None
@@ -873,10 +874,10 @@ def _validation_errors(
     levels: Levels | None,
     torques: State | None = None,
 ) -> tuple[Score, Score | None, tuple[JudgedRows, ...]]:
-    """Errors of what the model is about, of the joint torques where it is about something else, and rows to look at."""
+    """Errors on validation data of the model's channels and of the joint torques, and the rows to check."""
     check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
     if validation is None:
-        folds, groups, fits = _fits_without_folds(state, unknowns, solution, levels)
+        folds, groups, fits = _fits_without_each_fold(state, unknowns, solution, levels)
         own = held_out_score(
             folds, folds.errors_of_values(fits), cutoff=state.cutoff, kinds=state.equation.channel_kinds
         )
@@ -892,11 +893,14 @@ def _validation_errors(
     return own, of_torques, rows_of_other_logs(others.kept, solution.values)
 
 
-def _fits_without_folds(
+def _fits_without_each_fold(
     state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None
 ) -> tuple[Folds, list[tuple[Block, ...]], Array]:
-    """Stretches of time, and the values (folds, unknowns) found without each."""
-    folds, groups = Folds.of(unknowns, state.blocks, solution.noise), fold_groups(unknowns, state.blocks, FOLDS)
+    """Folds, their groups of blocks, and the values (folds, unknowns) fitted without each."""
+    folds, groups = (
+        Folds.from_blocks(unknowns, state.blocks, solution.noise),
+        fold_groups(unknowns, state.blocks, FOLDS),
+    )
     if levels is None:
         return folds, groups, folds.fits_under_constraints(solution.free, solution.fixed, solution.prior)
     return folds, groups, solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]
@@ -913,7 +917,7 @@ def _calibrate_band(solved: SolvedState) -> Array:
     factors = np.ones(len(state.equation.channels))
     if state.equation.options.model != "torque" or not state.kept:
         return factors
-    _, groups, fits = _fits_without_folds(state, unknowns, solution, solved.levels)
+    _, groups, fits = _fits_without_each_fold(state, unknowns, solution, solved.levels)
     ratios: tuple[list[Array], list[Array]] = ([], [])
     for rows in state.kept:
         fold = np.full(len(rows.t), -1)

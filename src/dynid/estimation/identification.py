@@ -15,7 +15,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.deprecated import accept_old_names
-from dynid.dynamics.friction import samples_to_detect_rest
+from dynid.dynamics.friction import rest_detection_half_window
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
@@ -41,7 +41,7 @@ from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
-from dynid.storage.records import ROW, Form, NotStored, Null, json_text, load, to_plain_data
+from dynid.storage.records import ROW, Form, NotStored, Null, json_text, read_record, to_plain_data
 
 # Where a result came from: what somebody needs who wants to make it again.
 
@@ -62,7 +62,7 @@ UNKNOWN_ORIGIN = Origin()
 
 
 def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = ()) -> Origin:
-    """Hash files and those behind logs, each once, and ask for the versions.
+    """Origin of a result: hashes of files and of those behind logs, each once, and versions of the software.
 
     Hashes stand for the samples that are read before and after: a file that changes on the way is an error.
     """
@@ -75,7 +75,7 @@ def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = 
 
 
 def log_files(log: Log) -> list[Path]:
-    """The files that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
+    """Files that a log is read from, or those in the folder of a bag; none where it is in memory."""
     source = getattr(log.source, "whole", log.source)
     found: list[Path] = []
     for path in getattr(source, "paths", ()):
@@ -316,12 +316,12 @@ class Identification:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """What was measured: joints whose torques or momenta were used, or the one of power or energy."""
+        """Names of the measured channels: joints whose torques or momenta were used, or that of power or energy."""
         return self.equation.channel_names
 
     @cached_property
     def joined(self) -> dict[Parameter, dict[Parameter, float]]:
-        """Of every unidentifiable parameter: those of `names` with which it forms sums, each with its factor."""
+        """Parameters of `names` with which each unidentifiable one forms sums, with their factors."""
         direct = {item.name: dict(item.shares or ()) for item in self.unidentifiable}
 
         def shares_in_identified(name: Parameter) -> dict[Parameter, float]:
@@ -400,7 +400,7 @@ class Identification:
         return self._predict_along(motion, band=True)[1]
 
     def _predict_along(self, motion: Motion, band: bool = False) -> tuple[Array, Array]:
-        """What was measured (N, n) along a motion and, with `band`, the half width of its 95 % band."""
+        """Predicted channels (N, n) along a motion and, with `band`, the half width of their 95 % band."""
         check_motion(self.robot, motion)
         equation = self.equation
         N, n = motion.q.shape
@@ -408,13 +408,13 @@ class Identification:
         step = float(np.median(np.diff(motion.t))) if N > 1 else 1.0
         positions = equation.to_motor_side(motion.q)
         state = equation.shapes.initial_stop_states(positions, int(LEAD / step))
-        beside = 2 + (samples_to_detect_rest(motion.t) if N > 1 else 0)
+        beside = 2 + (rest_detection_half_window(motion.t) if N > 1 else 0)
         average = self._log_averaging_matrix
         known = torque_covariance(self.covariance, self.systematic, self.log_growth)
         covariance = average @ known @ average.T if band else np.zeros((0, 0))
         for start in range(0, N, CHUNK):
             first, stop = max(0, start - beside), min(N, start + CHUNK)  # `lag` and rest look at neighbours
-            stops = equation.shapes.stops_along(positions[first : stop + beside], state)
+            stops = equation.shapes.stop_values_along(positions[first : stop + beside], state)
             state = stops[max(0, stop - beside) - first]
             wide = equation.write_torque_rows(motion[first : stop + beside], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):
@@ -459,7 +459,7 @@ class Identification:
     def load(path: str | Path) -> Identification:
         """Read a result that `save` wrote."""
         remedy = "`dynid identify` writes one with --out result.json"
-        result: Identification = load(StoredIdentification, Path(path), remedy, IdentificationError)
+        result: Identification = read_record(StoredIdentification, Path(path), remedy, IdentificationError)
         return result
 
 

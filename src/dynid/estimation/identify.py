@@ -111,7 +111,7 @@ def identify(
     if on_progress is not None:
         on_progress("solving", 1.0)
     result = estimate(state, options, checked, torques, used).replace(origin=origin)
-    verdict = result.verdict.after_call(_describe_call(loaded, asked, used, others, validate, robot))
+    verdict = result.verdict.with_next_command(_describe_call(loaded, asked, used, others, validate, robot))
     notes = result.notes
     if checked is None or _shares_recording(used, others):
         notes = (*notes, describe_same_motion(result.validation))
@@ -213,7 +213,7 @@ def _describe_call(
     robot: Robot, options: Options, used: Sequence[Log], others: Sequence[Log], validate: Logs | float | None,
     locked: Robot,
 ) -> Call:  # fmt: skip
-    """Return the call from Python, with the command to the same effect where there is one.
+    """Call from Python, with the command to the same effect where there is one.
 
     locked: the robot without the joints that its logs do not have.
     """
@@ -237,12 +237,12 @@ def _describe_call(
 
 @cache
 def _load_bundled(name: str) -> Robot:
-    """A robot of this package, whose files do not change."""
+    """Load a robot of this package, cached: its files do not change."""
     return load_robot(name)
 
 
 def _robot_command_words(robot: Robot) -> list[str]:
-    """Words that load the robot on the command line, nothing where it is no file or was changed since."""
+    """Words that load the robot on the command line, none where it is no file or was changed since."""
     if len(robot.files) != 1:
         return []
     name = robot.files[0].name.removesuffix(".toml (bundled)")
@@ -273,7 +273,7 @@ def _log_command_word(log: Log, end: Log) -> str:
     if origin is None:
         return name
     begin, finish = log.interval[0], end.interval[1]
-    goes_on = any((samples.t >= finish).any() for samples in end.surroundings())
+    goes_on = any((samples.t >= finish).any() for samples in end.chunks_of_whole_recording())
     start = f"{begin - origin:.9g}" if begin > origin else ""
     stop = f"{np.ceil(1e6 * (finish - origin)) / 1e6:.9g}" if goes_on else ""
     return f"{name}@{start}:{stop}" if start or stop else name
@@ -309,7 +309,7 @@ def _shares_recording(used: Sequence[Log], others: Sequence[Log]) -> bool:
 
 
 def _check_plate(robot: Robot, options: Options) -> Robot:
-    """The robot on its force plate, refused where the joint torques' parameters cannot be had from it."""
+    """Return the robot on its force plate; raise where the plate cannot determine the joint torques' parameters."""
     sensor = options.sensor
     if not options.has_reactions or robot.floating:
         return robot
@@ -323,7 +323,7 @@ def _check_plate(robot: Robot, options: Options) -> Robot:
 
 
 def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
-    """Logs as `Log`; files that are named are opened."""
+    """Return logs as `Log`; files that are named are opened."""
     several = list_logs(logs)
     if not several:
         raise IdentificationError("no_logs", "there is no log to identify from")
@@ -331,7 +331,7 @@ def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
 
 
 def split_logs(robot: Robot, logs: Logs, validate: Logs | float | None) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
-    """Split into logs to identify from and logs to validate on, with a name for these; validate: see `identify`."""
+    """Split logs into those to identify from and those to validate on, with a name for the latter."""
     used = open_logs(robot, logs)
     if validate is None:
         return used, (), ""
@@ -342,7 +342,7 @@ def split_logs(robot: Robot, logs: Logs, validate: Logs | float | None) -> tuple
 
 
 def hold_out_share(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
-    """The first part of every log, the rest, and what to call it."""
+    """Split every log in two by a share; return first parts, rests, and a name for the rests."""
     if not 0.0 < share < 1.0:
         raise IdentificationError(
             "share_out_of_range", "the share of the logs to hold out must lie between 0 and 1, got {share}",

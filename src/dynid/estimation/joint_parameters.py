@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.reaction import rotor_torques
 from dynid.dynamics.regressor import regressor
@@ -22,6 +23,7 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 
+@accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class JointParameters:
     """Base parameters of the joint torques, without rotors: values, sigma and covariance follow from a result's.
@@ -49,7 +51,7 @@ class JointParameters:
         return np.where(np.isnan(self.values), np.inf, np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
 
     @property
-    def scatter(self) -> Array:
+    def covariance_without_sensitivities(self) -> Array:
         """Covariance without the share of uncertain sensitivities."""
         return np.asarray(self.covariance - self.systematic.T @ self.systematic)
 
@@ -69,10 +71,10 @@ class JointParameters:
             )  # fmt: skip
         W = regressor(self.robot, motion, rotor_inertia=False)
         tau = (W.matrix[:, list(self.base.kept)] @ self.values).reshape(len(motion.t), -1)
-        for rotor in () if self.robot.sensor is None else self.robot.sensor.spinning:
+        for rotor in () if self.robot.sensor is None else self.robot.sensor.spinning_rotors:
             j = self.robot.joint_names.index(rotor.joint)
             tau[:, j] += rotor.ratio**2 * rotor.inertia * motion.a[:, j]
-        return tau + rotor_torques(Stage.of(self.robot, standard_columns(self.robot)).scene(motion))
+        return tau + rotor_torques(Stage.for_robot(self.robot, standard_columns(self.robot)).scene_along(motion))
 
 
 @one_blas_thread
@@ -93,11 +95,11 @@ def joint_parameters(result: Identification) -> JointParameters:
 
 def refuse_hidden_rotors(robot: Robot) -> None:
     """Raise where a declared rotor shows in the forces on the base and its inertia is not declared."""
-    if robot.sensor is not None and robot.sensor.hidden:
+    if robot.sensor is not None and robot.sensor.hidden_rotor_joints:
         raise IdentificationError(
             "rotor_inertia_undeclared", "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: "
             "torques need ratio^2 J, the base feels ratio J in sums with the links",
-            "declare `inertia` of these rotors", joints=list(robot.sensor.hidden),
+            "declare `inertia` of these rotors", joints=list(robot.sensor.hidden_rotor_joints),
         )  # fmt: skip
 
 

@@ -108,7 +108,7 @@ class Options:
             )  # fmt: skip
 
     def _check_model(self) -> None:
-        """Refuse models, quadratures and windows that do not exist or do not go together."""
+        """Raise for models, quadratures and windows that do not exist or do not go together."""
         if self.model not in MODELS:
             raise IdentificationError(
                 "unknown_model", "there is no model '{model}'; models are {models}", model=self.model,
@@ -142,7 +142,7 @@ class Options:
                 )  # fmt: skip
 
     def _check_friction(self) -> None:
-        """Refuse friction blocks that do not exist or that the model does not feel."""
+        """Raise for friction blocks that do not exist or that the model does not feel."""
         blocks = self.friction_blocks or ()
         if not self.has_torques:
             if blocks:
@@ -199,7 +199,7 @@ class Options:
         return tuple(name for name in robot.joint_names if name in chosen)
 
     def joint_indices(self, robot: Robot) -> tuple[int, ...]:
-        """Joints whose torques are used, as numbers."""
+        """Indices of the joints whose torques are used."""
         return tuple(j for j, name in enumerate(robot.joint_names) if self.joints is None or name in self.joints)
 
     def row_options(self) -> Options:
@@ -276,7 +276,7 @@ class Options:
         return self.model in ("power", "energy")
 
     def half_window(self, treatment: Treatment) -> int:
-        """Half a window in instants of the thinned rate."""
+        """Half a window in instants of the downsampled rate."""
         if not self.is_integral:
             return 0
         assert self.window is not None
@@ -287,11 +287,11 @@ class Options:
         return treatment.downsampling_step * (self.half_window(treatment) + POINTS // 2 + 1) if self.is_integral else 0
 
     def row_stride(self, treatment: Treatment) -> int:
-        """Least distance from row to row, in instants of the thinned rate."""
+        """Least distance from row to row, in instants of the downsampled rate."""
         return max(1, 2 * self.half_window(treatment) // STRIDES)
 
     def friction_blocks_per_log(self, blocks: Sequence[str]) -> tuple[str, ...]:
-        """Friction blocks of which every log has its own parameters: torques of a position stay those of the robot."""
+        """Friction blocks with own parameters in every log; torques that depend on position stay the robot's."""
         if self.friction_per_log:
             return tuple(name for name in blocks if not POSITION.fullmatch(name))
         return ("offset",) if self.offsets_per_log else ()
@@ -349,7 +349,7 @@ class Call:
     options: tuple[Option, ...] = ()
 
     def next_command(self, action: Action, options: tuple[Option, ...], *, is_total: bool = False) -> str:
-        """Return a command line, or a call from Python where this one has none.
+        """Command line for the next action, or a call from Python where this call has no command.
 
         is_total: the options stand for all of their kind, those that were given included.
         """
@@ -372,7 +372,7 @@ class Call:
         return f"{command} {more.get(action, '--out result.json')}".rstrip()
 
     def _with_given_gain(self, option: Option) -> Option:
-        """Return a gain together with the one of the command, which it is to replace; other options as they are."""
+        """Option with the gain of the command, which it replaces, included; other options unchanged."""
         words = shlex.split(self.command)
         if option.keyword != "gain" or "--gain" not in words[:-1]:
             return option
@@ -380,7 +380,7 @@ class Call:
         return Option("gain", [float(f"{x:.4g}") for x in np.array(option.value) * before])
 
     def _next_call(self, action: Action, options: tuple[Option, ...], is_total: bool) -> str:
-        """Return a call from Python with the variables `robot`, `logs` and `result`."""
+        """Call from Python for the next action, with the variables `robot`, `logs` and `result`."""
         if action in _IN_PYTHON:
             return _IN_PYTHON[action]
         if action == "excite":
@@ -412,7 +412,7 @@ def _python_call_text(opened: str, options: Sequence[Option]) -> str:
 
 
 def _merge_options(options: Sequence[Option]) -> list[Option]:
-    """Each keyword once: mappings joined, signs listed, of others the last one."""
+    """Merge options so that each keyword occurs once: mappings joined, signs listed, of others the last one."""
     merged: dict[str, Option] = {}
     for option in options:
         value, before = option.value, merged.get(option.keyword)
@@ -425,7 +425,7 @@ def _merge_options(options: Sequence[Option]) -> list[Option]:
 
 
 def _without_options(command: str, options: Sequence[Option]) -> str:
-    """A command without what it says of some options, which are given anew."""
+    """Command without its words for some options, which are given anew."""
     names = {word for o in options for word in o.render("command line").split() if word.startswith("--")}
     names |= {f"--no-{name[2:]}" for name in names} | {name.replace("--no-", "--", 1) for name in names}
     kept, words = [], iter(shlex.split(command)) if names else iter(())
@@ -439,6 +439,6 @@ def _without_options(command: str, options: Sequence[Option]) -> str:
 
 
 def shell_text(option: Option) -> str:
-    """Return an option as it is typed, its values quoted for the shell."""
+    """Option as it is typed, its values quoted for the shell."""
     parts = (part.partition(" ") for part in re.split(" (?=--)", option.render("command line")))
     return " ".join(f"{name} {shlex.quote(value)}" if value else name for name, _, value in parts)

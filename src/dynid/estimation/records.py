@@ -45,7 +45,7 @@ class EquationRecord:
 
 
 def record_equation(equation: Equation) -> EquationRecord:
-    """Make the record of an equation, for a file."""
+    """Convert an equation to its record for a file."""
     return EquationRecord(
         equation.robot, equation.base.question.rotor_inertia, equation.friction, equation.shapes.scale,
         equation.user_columns,
@@ -67,7 +67,7 @@ def rebuild_equation(e: EquationRecord) -> Equation:
         model=e.model, window=e.window, quadrature=e.quadrature, unknown=e.unknown or (), rotor_inertia=e.rotor_inertia,
         columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints],
     )  # fmt: skip
-    equation = Equation.of(robot, options, friction=e.friction, scale=e.scale, transmission=e.transmission)
+    equation = Equation.for_robot(robot, options, friction=e.friction, scale=e.scale, transmission=e.transmission)
     equation = replace(equation, shapes=replace(equation.shapes, held=e.held or 1e-4 * e.holds))
     if e.rigid is None:
         return equation
@@ -95,7 +95,7 @@ def move_robot_beside_equation(data: Data) -> Data:
 
 
 def check_shape(what: str, array: Array, *shape: int) -> None:
-    """Refuse an array of another shape."""
+    """Raise IdentificationError for an array of another shape."""
     if array.shape != shape:
         raise IdentificationError(
             "wrong_shape", "{what} has shape {shape}, not {expected_shape}", what=what, shape=array.shape,
@@ -121,7 +121,7 @@ class ParameterRow:
 
 
 def identification_to_file_layout(x: Identification, data: Data) -> Data:
-    """Layout of a result file from the data of the fields."""
+    """Data of a result in the layout of its file, from the data of its fields."""
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
     for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor", "log_growth", "replay"):
         if data[name] in (None, {}, [], ()):  # as in files of dynid before there were any
@@ -151,7 +151,7 @@ def identification_from_file_layout(data: Data) -> Data:
 
 
 def split_parameter_rows(data: Data, kind: type = ParameterRow) -> Data:
-    """Take names and units of parameters from the rows that people read; the exact numbers are in the arrays."""
+    """Data with names and units of parameters taken from the rows that people read."""
     try:
         rows = from_plain_data(tuple[kind, ...], data.pop("parameters", None))  # type: ignore[valid-type]
     except ValueError as error:
@@ -162,7 +162,7 @@ def split_parameter_rows(data: Data, kind: type = ParameterRow) -> Data:
 
 
 def check_identification(x: Identification) -> Identification:
-    """What a file states of parameters and channels must be about those of the equation; names become parameters."""
+    """Raise where a file's parameters and channels are not the equation's; return it with names as parameters."""
     equation, p, c = x.equation, len(x.names), len(x.equation.channels)
     for name in ("values", "sigma", "white_sigma", "essential_values"):
         check_shape(name, getattr(x, name), p)
@@ -219,13 +219,13 @@ def _shares_by_parameter(
 
 
 def _check_score(what: str, score: Score, channels: int) -> None:
-    """Check that the arrays of a score have one entry per channel."""
+    """Raise where the arrays of a score do not have one entry per channel."""
     for name in ("rmse", "nrmse", "settled", *(() if score.quiet is None else ("quiet",))):
         check_shape(f"{what}.{name}", getattr(score, name), channels)
 
 
 def _check_shares(lost: tuple[Unidentifiable, ...]) -> None:
-    """Check that the shares of an unidentifiable parameter are of parameters that are not."""
+    """Raise where the shares of an unidentifiable parameter are of others that are unidentifiable."""
     waiting = {item.name: {name for name, _ in item.shares or ()} for item in lost}
     while waiting:
         found = [name for name, others in waiting.items() if not others & waiting.keys()]

@@ -1,4 +1,4 @@
-"""How well a matrix W reveals its columns: criteria with exact slopes (Gautier & Khalil 1992, eq. 14-19, 21, 22).
+"""How well a matrix W reveals its columns: criteria with exact gradients (Gautier & Khalil 1992, eq. 14-19, 21, 22).
 
 Each criterion has a true value, which is reported, and a smooth stand-in with a sharpness p, which is minimised
 while p grows (a homotopy): largest and smallest singular values become Schatten p-norms, largest and smallest
@@ -21,10 +21,10 @@ NAMES = ("condition", "frobenius", "scaling", "condition+scaling", "a", "d", "e"
 
 
 class SmoothValue(NamedTuple):
-    """A smooth value and its slope by W, (rows, b); beside them the true figure, to the digits that W'W leaves."""
+    """A smooth value and its gradient by W, (rows, b); beside them the true figure, to the digits that W'W leaves."""
 
     value: float
-    slope: Array
+    gradient: Array
     figure: float
 
 
@@ -36,7 +36,7 @@ class Criterion(Protocol):
         ...
 
     def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
-        """Logarithm of the smooth stand-in, and its slope."""
+        """Logarithm of a smooth approximation of the criterion, its gradient by W, and the true figure."""
         ...
 
 
@@ -55,7 +55,7 @@ def scaling_number(W: Array, mask: NDArray[np.bool_]) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpectralCriterion:
-    """A criterion of the eigenvalues of W'W: `true` of the singular values, `stand_in` its logarithm and slope.
+    """A criterion of the eigenvalues of W'W: `true` of the singular values, `stand_in` its logarithm and gradient.
 
     stand_in(lam, p) gives the value and its derivative by each eigenvalue lam of W'W.
     """
@@ -69,7 +69,7 @@ class SpectralCriterion:
         return self.true(np.asarray(np.linalg.svd(self._rows_over_noise(W), compute_uv=False), dtype=np.float64))
 
     def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
-        """Through the eigenvectors of W'W: df/dW = 2 W V diag(f') V'."""
+        """Smooth value and gradient through the eigenvectors of W'W: df/dW = 2 W V diag(f') V'."""
         A = self._rows_over_noise(W)
         lam, V = np.linalg.eigh(A.T @ A)
         lam = np.maximum(lam, lam[-1] * 1e-15)
@@ -79,19 +79,19 @@ class SpectralCriterion:
         return SmoothValue(value, by_A if self.noise is None else by_A / self.noise[:, None], figure)
 
     def _rows_over_noise(self, W: Array) -> Array:
-        """Rows divided by their deviation."""
+        """Rows of W divided by their standard deviation."""
         return W if self.noise is None else W / self.noise[:, None]
 
 
 def _smooth_condition(lam: Array, p: float) -> tuple[float, Array]:
-    """Smooth logarithm of the condition number by Schatten norms, log(|sigma|_p |1/sigma|_p), and its slope."""
+    """Smooth logarithm of the condition number by Schatten norms, log(|sigma|_p |1/sigma|_p), and its gradient."""
     up, by_up = _log_power_sum(lam, 0.5 * p)
     down, by_down = _log_power_sum(lam, -0.5 * p)
     return (up + down) / p, (by_up + by_down) / p
 
 
 def _log_power_sum(lam: Array, k: float) -> tuple[float, Array]:
-    """Logarithm log(sum(lam**k)) and its slope, without overflow."""
+    """Logarithm log(sum(lam**k)) and its gradient, without overflow."""
     logs = k * np.log(lam)
     top = logs.max()
     parts = np.exp(logs - top)
@@ -100,24 +100,24 @@ def _log_power_sum(lam: Array, k: float) -> tuple[float, Array]:
 
 
 def _smooth_frobenius(lam: Array, p: float) -> tuple[float, Array]:
-    """Logarithm of |W'W|_F |(W'W)^-1|_F."""
+    """Logarithm of |W'W|_F |(W'W)^-1|_F, and its gradient by the eigenvalues."""
     up, by_up = _log_power_sum(lam, 2.0)
     down, by_down = _log_power_sum(lam, -2.0)
     return 0.5 * (up + down), 0.5 * (by_up + by_down)
 
 
 def _smooth_trace(lam: Array, p: float) -> tuple[float, Array]:
-    """Logarithm of the trace of the covariance."""
+    """Logarithm of the trace of the covariance, and its gradient by the eigenvalues."""
     return _log_power_sum(lam, -1.0)
 
 
 def _smooth_determinant(lam: Array, p: float) -> tuple[float, Array]:
-    """Mean log eigenvalue of the covariance."""
+    """Mean log eigenvalue of the covariance, and its gradient by the eigenvalues."""
     return -float(np.log(lam).mean()), -1.0 / (lam * len(lam))
 
 
 def _smooth_largest_variance(lam: Array, p: float) -> tuple[float, Array]:
-    """Logarithm of the p-norm of the covariance's eigenvalues."""
+    """Logarithm of the p-norm of the covariance's eigenvalues, and its gradient by those of W'W."""
     value, slope = _log_power_sum(lam, -p)
     return value / p, slope / p
 
@@ -136,7 +136,7 @@ class ScalingCriterion:
         return total + (self.l1 * condition_number(W) if self.l1 else 0.0)
 
     def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
-        """Logarithm of l1 Cond_p + l2 S_p."""
+        """Logarithm of l1 Cond_p + l2 S_p, its gradient by W, and the true figure."""
         parts: list[tuple[float, float, Array]] = []
         figure = 0.0
         if self.l1:
@@ -155,7 +155,7 @@ class ScalingCriterion:
 
 
 def _smooth_scaling(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float, Array]:
-    """Logarithm of |entries|_p |1/entries|_p, and its slope by W."""
+    """Logarithm of |entries|_p |1/entries|_p, and its gradient by W."""
     x = W[mask]
     size = np.maximum(np.abs(x), 1e-12)
     up, by_up = _log_power_sum(size, p)
@@ -166,7 +166,7 @@ def _smooth_scaling(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float,
 
 
 def _true_condition(sigma: Array) -> float:
-    """Largest over smallest singular value."""
+    """Condition number: largest over smallest singular value."""
     return float(sigma[0] / sigma[-1]) if sigma[-1] > 0.0 else np.inf
 
 
@@ -191,7 +191,7 @@ def _true_largest_variance(sigma: Array) -> float:
 
 
 def criterion_of_repeated_rows(name: str, figure: float, columns: int, times: float) -> float:
-    """The figure of a criterion where every row comes so many times: more rows lessen the covariance."""
+    """Criterion of a matrix in which every row is repeated `times` times: more rows lessen the covariance."""
     if name in ("a", "e"):
         return figure / times
     return figure - columns * float(np.log(times)) if name == "d" else figure
@@ -200,7 +200,7 @@ def criterion_of_repeated_rows(name: str, figure: float, columns: int, times: fl
 def find_criterion(
     name: str, *, weights: tuple[float, float], mask: NDArray[np.bool_], noise: Array | None = None
 ) -> Criterion:
-    """Return the criterion of this name.
+    """Return the criterion of this name; raise where there is none.
 
     condition, frobenius (of W'W), scaling, condition+scaling (weights l1, l2), and with noise (rows,) as weights
     a (trace of the covariance), d (its mean log eigenvalue), e (its largest eigenvalue).

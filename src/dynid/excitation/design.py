@@ -19,7 +19,7 @@ from dynid.excitation.fourier_search import (
     FourierProblem,
     random_coefficients,
     scale_to_limits,
-    search_fourier_start,
+    search_series_from_start,
     torque_check_rate,
 )
 from dynid.excitation.history import SearchHistory
@@ -78,7 +78,7 @@ def design_excitation(
     missing. Ctrl-C and `time_budget` (s of search) keep the best so far;
     `.history` tells how the search went.
     """
-    _check_request(
+    _check_arguments(
         shape,
         criterion,
         duration=duration,
@@ -96,9 +96,9 @@ def design_excitation(
         weights = BALANCED  # the default weights would leave the scaling out
     chosen = model or ("energy" if shape == "points" else "torque")
     begin = time.monotonic()
-    rows = BaseRows.of(robot, model=chosen, rotor_inertia=rotor_inertia, friction=tuple(friction))
+    rows = BaseRows.for_robot(robot, model=chosen, rotor_inertia=rotor_inertia, friction=tuple(friction))
     moving = shape == "fourier" or bool(np.isfinite(bounds.acceleration).any())
-    effort = Effort.of(robot, bounds) if moving else None
+    effort = Effort.for_robot(robot, bounds) if moving else None
     for part in (rows, *(() if effort is None else (effort.rows,))):
         part.warm_up()
     prepared = time.monotonic() - begin
@@ -109,7 +109,7 @@ def design_excitation(
     )  # fmt: skip
     if shape == "points":
         if not moving:
-            _refuse_without_motion(limits, rest)
+            _refuse_rest_without_motion(limits, rest)
         found = _design_by_points(search, points)
     else:
         try:
@@ -118,7 +118,7 @@ def design_excitation(
             raise ExcitationError(
                 "limits_cross_singularity", "the position limits allow what a closed loop does not",
                 "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
-                limits=_wording_of_limit("position"), reason=error.message.what,
+                limits=_limit_option_wording("position"), reason=error.message.what,
             ) from None  # fmt: skip
     if time_budget is None or prepared < NOTABLE:
         return found
@@ -146,12 +146,12 @@ class _Search:
     rest: Array | None
 
 
-def _wording_of_limit(kind: str) -> Wording:
-    """How Python and the command line name the option of a limit."""
+def _limit_option_wording(kind: str) -> Wording:
+    """Names of the option for a limit in Python and on the command line."""
     return Wording(f"limits={{'{kind}': ...}}", f"--{kind}")
 
 
-def _check_request(
+def _check_arguments(
     shape: str,
     criterion: str,
     *,
@@ -161,7 +161,7 @@ def _check_request(
     time_budget: float | None,
     periods: int,
 ) -> None:
-    """Refuse arguments without sense before any work."""
+    """Raise ExcitationError for unknown names and numbers out of range, before any work."""
     if shape not in ("fourier", "points"):
         raise ExcitationError(
             "unknown_shape", "there is no shape '{shape}'", "shapes are fourier and points", shape=shape,
@@ -198,7 +198,7 @@ def _refuse_unused_arguments(
     periods: int,
     points: int | None,
 ) -> None:
-    """Arguments that would change nothing."""
+    """Raise ExcitationError on arguments that would change nothing."""
     if shape == "points":
         for name, given in (
             ("duration", duration is not None),
@@ -221,18 +221,18 @@ def _refuse_unused_arguments(
         )  # fmt: skip
 
 
-def _refuse_without_motion(limits: Mapping[str, object] | None, rest: Sequence[float] | None) -> None:
-    """Points without acceleration limits have no motion that could rest, or whose torques could be limited."""
+def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Sequence[float] | None) -> None:
+    """Raise where a rest pose or effort limits are given for points that no motion joins."""
     for name, given in (("rest", rest is not None), ("limits['effort']", limits is not None and "effort" in limits)):
         if given:
             raise ExcitationError(
                 "missing_acceleration_limits", "{option} needs a motion through the points:",
-                "give {limits} too", option=name, limits=_wording_of_limit("acceleration"),
+                "give {limits} too", option=name, limits=_limit_option_wording("acceleration"),
             )  # fmt: skip
 
 
 def _checked_rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
-    """The rest pose as an array inside the limits; None where it is free."""
+    """Rest pose as an array, None where it is free; raise where it is outside the limits."""
     if rest is None:
         return None
     pose = np.array(rest, dtype=np.float64)
@@ -251,14 +251,14 @@ def _checked_rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robo
 
 
 def _check_room_to_move(limits: Limits, period: float, names: tuple[str, ...]) -> None:
-    """A joint needs a limit on its speed or acceleration, and room to move within it."""
+    """Raise where a joint has no limit of velocity or acceleration, or hardly any room within its limits."""
     w = 2.0 * np.pi / period
     for j, name in enumerate(names):
         swing = min(limits.velocity[j] / w, limits.acceleration[j] / w**2)
         if np.isinf(swing):
             raise ExcitationError(
                 "missing_motion_limits", "joint '{joint}' has neither a velocity nor an acceleration limit",
-                "give {limits}, or put them into the robot file", joint=name, limits=_wording_of_limit("velocity"),
+                "give {limits}, or put them into the robot file", joint=name, limits=_limit_option_wording("velocity"),
             )  # fmt: skip
         swing = min(swing, 0.5 * (limits.position[j, 1] - limits.position[j, 0]))
         if swing < SMALLEST_SWING:
@@ -269,7 +269,7 @@ def _check_room_to_move(limits: Limits, period: float, names: tuple[str, ...]) -
 
 
 def _design_fourier(search: _Search, period: float, harmonics: int, periods: int) -> Excitation:
-    """Search a Fourier series with entry and exit."""
+    """Search a Fourier series, and add entry and exit."""
     rows, limits, effort, criterion, starts = search.rows, search.limits, search.effort, search.criterion, search.starts
     names = rows.robot.joint_names
     _check_room_to_move(limits, period, names)
@@ -277,13 +277,13 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     warnings: list[Message] = []
     problem = FourierProblem(rows, criterion, search.weights, search.noise, limits, effort, period, harmonics)
     seeds = [1000 * search.seed + k for k in range(starts)]
-    candidates = run_starts(search_fourier_start, problem, seeds, search.time_budget, search.on_progress)
+    candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
         warnings.append(Message(
             "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
             finished=len(candidates.found), starts=starts,
         ))  # fmt: skip
-    checker, word = CollisionChecker.of(rows.robot)
+    checker, word = CollisionChecker.for_robot(rows.robot)
     warnings += [word] if word else []
     first = scale_to_limits(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
     refused = Message("no_starts", "no start was tried")
@@ -309,7 +309,7 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
 
 
 def _check_holding_torques(effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> None:
-    """The motors must hold the robot at mid-range: say so before the search."""
+    """Raise where effort limits are too low to hold the robot still at mid-range, before the search."""
     if effort is None:
         return
     middle = middle_and_half_range(limits)[0][None]
@@ -323,7 +323,7 @@ def _check_holding_torques(effort: Effort | None, limits: Limits, names: tuple[s
 
 
 def _search_history(criterion: str, seeds: list[int], candidates: Candidates[FoundSeries], place: int) -> SearchHistory:
-    """The course of all starts; the one at a place of the ranking was taken, those before it were refused."""
+    """History of all starts; that at `place` of the ranking was chosen, those before it were refused."""
     descents = {
         seeds.index(series.seed): series.recorder.descent(seeds.index(series.seed), value, refused=k < place)
         for k, (value, series) in enumerate(candidates.found)
@@ -337,12 +337,12 @@ def _search_history(criterion: str, seeds: list[int], candidates: Candidates[Fou
 def _motion_from_rest_to_rest(
     problem: FourierProblem, value: float, y: Array, periods: int, rest: Array | None
 ) -> FourierShape:
-    """The motion of coefficients y with its entry and exit, whose torques fit too."""
+    """Motion of coefficients y with entry and exit whose torques keep their limits too."""
     names = problem.rows.robot.joint_names
     effort = problem.effort
     if effort is not None and not np.isfinite(value):
-        t, basis = problem.instants(round(torque_check_rate(problem) * problem.period))
-        worst = names[int(np.argmax(effort.use_of_limits(problem.motion(0.02 * y, basis, t))))]
+        t, basis = problem.sample_instants(round(torque_check_rate(problem) * problem.period))
+        worst = names[int(np.argmax(effort.use_of_limits(problem.motion_of_coefficients(0.02 * y, basis, t))))]
         raise ExcitationError(
             "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
             "about mid-range", joint=worst,
@@ -356,8 +356,8 @@ def _motion_from_rest_to_rest(
         return bool(effort.use_of_limits(entry.sample(t)).max() <= 1.0)
 
     coefficients = np.array(y)
-    coefficients[:, 0] += problem.middle
-    return FourierShape.of(
+    coefficients[:, 0] += problem.mid_range
+    return FourierShape.with_entry_and_exit(
         coefficients, problem.period, periods, limits=problem.limits, rest=rest, names=names, accept=torques_fit
     )
 
@@ -397,8 +397,8 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
 
 
 def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:
-    """Raise where the motion collides; return a word where that could not be checked."""
-    checker, word = CollisionChecker.of(robot)
+    """Raise where the motion collides; return a warning where that could not be checked."""
+    checker, word = CollisionChecker.for_robot(robot)
     hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
     if hit is not None:
         raise ExcitationError(

@@ -126,7 +126,7 @@ def noise_per_channel(noise: float | Sequence[float] | Array, channels: int) -> 
 
 
 def find_limits(robot: Robot, given: Mapping[str, object] | None) -> Limits:
-    """Limits to respect: the robot's, or those given, where missing ones are unlimited."""
+    """Limits to respect: the robot's, or those given, infinite where missing; raise for unknown ones."""
     if given is None:
         return robot.limits
     unknown = set(given) - {"position", "velocity", "acceleration", "effort"}
@@ -163,7 +163,7 @@ def find_limits(robot: Robot, given: Mapping[str, object] | None) -> Limits:
 
 
 def write_motion(excitation: Excitation, path: Path, rate: float) -> None:
-    """Write by suffix: .csv, .json, .yaml or .yml."""
+    """Write the samples of a motion to a file by its suffix: .csv, .json, .yaml or .yml."""
     names = excitation.robot.joint_names
     match path.suffix.lower():
         case ".csv":
@@ -179,7 +179,7 @@ def write_motion(excitation: Excitation, path: Path, rate: float) -> None:
 
 
 def motion_csv_text(motion: Motion) -> str:
-    """Columns t, q1.., v1.., a1.. in s, rad and m, with all digits."""
+    """CSV text of a motion: columns t, q1.., v1.., a1.. in s, rad and m, with all digits."""
     n = motion.q.shape[1]
     header = ["t", *(f"{letter}{j + 1}" for letter in "qva" for j in range(n))]
     lines = [",".join(header)]

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import tostring
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.excitation.quintics import Quintics, Slopes, gradient_by_nodes, hermite_values, states_at_instants
+from dynid.excitation.quintics import PathGradient, Quintics, gradient_by_nodes, hermite_values, states_at_instants
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.messages import Message, Option
 from dynid.robot.io.meshes import LEVELS, MeshFolders
@@ -35,8 +35,8 @@ class Effort:
     limit: Array
 
     @staticmethod
-    def of(robot: Robot, limits: Limits) -> Effort | None:
-        """Torque limits of a robot; None where no effort is limited or a nominal parameter that matters is unknown."""
+    def for_robot(robot: Robot, limits: Limits) -> Effort | None:
+        """Effort limits of a robot; None where there are none or a nominal parameter that matters is unknown."""
         if not np.isfinite(limits.effort).any():
             return None
         from dynid.identifiability.base_parameters import base_parameters
@@ -45,10 +45,10 @@ class Effort:
         XB = base.values(robot.parameters)
         if np.isnan(XB).any():
             return None
-        return Effort(BaseRows.of(robot, model="torque", rotor_inertia=True, friction=()), XB, limits.effort)
+        return Effort(BaseRows.for_robot(robot, model="torque", rotor_inertia=True, friction=()), XB, limits.effort)
 
     def torque_penalty(self, motion: Motion) -> tuple[float, tuple[Array, Array, Array]]:
-        """Squares of what exceeds the limits, mean over samples, and its gradient by q, v, a."""
+        """Mean over samples of squared torques beyond the limits, and its gradient by q, v, a."""
         rows = self.rows.rows_along(motion)
         tau = (rows.matrix() @ self.XB).reshape(len(motion), -1)
         over = np.maximum(np.abs(tau) / self.limit - _SAFETY, 0.0)
@@ -59,8 +59,8 @@ class Effort:
         weights = by_tau.reshape(-1, 1) * self.XB
         return float((over**2).sum() / len(motion)), rows.adjoint(weights)
 
-    def excess_over_limits(self, path: Quintics, share: Array) -> Slopes:
-        """Squares of what exceeds a share (n,) of the limits, summed over instants of each segment of a path."""
+    def excess_over_limits(self, path: Quintics, share: Array) -> PathGradient:
+        """Sum of squared torques beyond a share (n,) of the limits, over instants of a path's segments."""
         states = states_at_instants(path, _BASIS)
         S, n, M = states[0].shape
         q, v, a = (x.transpose(0, 2, 1).reshape(-1, n) for x in states)
@@ -83,7 +83,7 @@ class Effort:
         return np.asarray(np.abs(shares).max(axis=0) + 0.25 * bend)
 
     def holding_torque_shares(self, q: Array) -> Array:
-        """Share of the limits that it takes to hold the robot still at poses q (N, n), (N, n)."""
+        """Torques (N, n) that hold the robot still at poses q (N, n), over their limits."""
         return np.abs(self.torque_shares(Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))))
 
 
@@ -105,8 +105,8 @@ class CollisionChecker:
     geometry: Any
 
     @staticmethod
-    def of(robot: Robot) -> tuple[CollisionChecker | None, Message | None]:
-        """Return a checker, or a warning on why there is none although the file has collision geometry."""
+    def for_robot(robot: Robot) -> tuple[CollisionChecker | None, Message | None]:
+        """Return a checker; None, with a warning on why, where the collision geometry cannot be used."""
         path = Path(robot.source)
         if path.suffix.lower() not in (".urdf", ".xacro") or not path.is_file() or robot.couplings:
             return None, None
@@ -116,10 +116,10 @@ class CollisionChecker:
             return None, None
         import pinocchio as pin
 
-        folders = MeshFolders.of(path, levels=LEVELS, package_path=robot.package_path)
+        folders = MeshFolders.for_urdf(path, levels=LEVELS, package_path=robot.package_path)
         try:
             for mesh in meshes:
-                mesh.set("filename", f"file://{folders.find(mesh.get('filename', ''))}")
+                mesh.set("filename", f"file://{folders.find_mesh(mesh.get('filename', ''))}")
             text = tostring(root, encoding="unicode")
             model = pin.buildModelFromXML(text)
             geometry = pin.buildGeomFromUrdfString(model, text, pin.GeometryType.COLLISION)
@@ -131,10 +131,10 @@ class CollisionChecker:
             )  # fmt: skip
         geometry.addAllCollisionPairs()
         checker = CollisionChecker(robot, model, geometry)
-        checker._forget_touching_pairs()
+        checker._drop_touching_pairs()
         return checker, None
 
-    def _forget_touching_pairs(self) -> None:
+    def _drop_touching_pairs(self) -> None:
         """Drop pairs on the same or neighbouring joints, and those that touch in the neutral pose already."""
         import pinocchio as pin
 
@@ -148,7 +148,7 @@ class CollisionChecker:
                 self.geometry.removeCollisionPair(pair)
 
     def _too_near_pairs(self, q: Array) -> list[bool]:
-        """Of every pair of links: whether it is nearer than the safety distance."""
+        """Whether each pair of links is nearer than the safety distance."""
         import pinocchio as pin
 
         data, geometry_data = self.model.createData(), pin.GeometryData(self.geometry)

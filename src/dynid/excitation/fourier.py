@@ -60,7 +60,7 @@ def _candidate_rest_positions(q: Array, v: Array, T: float, limits: Limits) -> l
 def _best_rest_positions(
     places: Array, state: tuple[Array, Array, Array], T: float, limits: Limits
 ) -> tuple[Array, Array]:
-    """Per joint the place with the smallest exact use of limits, and that use."""
+    """Per joint the rest position with the smallest exact use of limits, and that use."""
     middle, half = middle_and_half_range(limits)
     chosen, use = np.empty(len(places)), np.empty(len(places))
     for j, row in enumerate(places):
@@ -92,7 +92,7 @@ class Basis:
 
     @staticmethod
     def at_instants(t: Array, period: float, harmonics: int) -> Basis:
-        """Evaluate at instants t (s)."""
+        """Evaluate the basis functions at instants t (s)."""
         kw = 2.0 * np.pi / period * np.arange(1, harmonics + 1)
         s, c = np.sin(np.outer(t, kw)), np.cos(np.outer(t, kw))
         one, zero = np.ones((len(t), 1)), np.zeros((len(t), 1))
@@ -152,7 +152,7 @@ class FourierShape:
     exit: Quintics
 
     @staticmethod
-    def of(
+    def with_entry_and_exit(
         coefficients: Array,
         period: float,
         periods: int,
@@ -162,9 +162,9 @@ class FourierShape:
         names: tuple[str, ...],
         accept: Callable[[Quintics], bool] = lambda _: True,
     ) -> FourierShape:
-        """Find where to enter the series, and polynomials from and to rest that `accept` allows."""
+        """Choose where to enter the series, and polynomials from and to rest that `accept` allows."""
         refusal: ExcitationError | None = None
-        for phase in _calm_phases(coefficients, period, limits):
+        for phase in _phases_far_from_limits(coefficients, period, limits):
             q, v, a = (x[0] for x in _sample_series(coefficients, period, np.array([phase])))
             try:
                 entry = find_entry_segment((q, v, a), limits, rest, names, accept)
@@ -203,7 +203,7 @@ class FourierShape:
         return Motion(times, q, v, a)
 
     def exciting_motion(self) -> Motion:
-        """One period."""
+        """Samples of one period, over which the condition number is taken."""
         t = np.arange(SAMPLES, dtype=np.float64) * (self.period / SAMPLES)
         return Motion(t, *_sample_series(self.coefficients, self.period, t))
 
@@ -226,8 +226,8 @@ def _sample_series(x: Array, period: float, t: Array) -> tuple[Array, Array, Arr
     return basis.q @ x.T, basis.v @ x.T, basis.a @ x.T
 
 
-def _calm_phases(x: Array, period: float, limits: Limits) -> list[float]:
-    """Instants at which speeds and accelerations are far from their limits, the calmest first, a few of them."""
+def _phases_far_from_limits(x: Array, period: float, limits: Limits) -> list[float]:
+    """A few instants at which speeds and accelerations are far from their limits, the farthest first."""
     t = np.arange(SAMPLES, dtype=np.float64) * (period / SAMPLES)
     _, v, a = _sample_series(x, period, t)
     use = np.maximum(np.abs(v) / limits.velocity, np.abs(a) / limits.acceleration)

@@ -31,8 +31,8 @@ class BoundedCoefficients:
     use: Array
 
     @staticmethod
-    def of(basis: Basis, limits: Limits) -> BoundedCoefficients:
-        """Collect the limits of all joints; unlimited ones weigh nothing."""
+    def from_limits(basis: Basis, limits: Limits) -> BoundedCoefficients:
+        """Collect the limits of all joints at the instants of a basis; unlimited ones weigh nothing."""
         _, half = middle_and_half_range(limits)
         parts = [
             basis.q[None] / half[:, None, None],
@@ -53,7 +53,7 @@ class BoundedCoefficients:
         return np.asarray(by_y / divisor[:, None] - along[:, None] * slope)
 
     def _divisor(self, x: Array, p: float) -> tuple[Array, Array]:
-        """(1 + sum |use|^p)^(1/p) and its slope by x, without overflow."""
+        """(1 + sum |use|^p)^(1/p) and its gradient by x, without overflow."""
         u = np.einsum("jic,jc->ji", self.use, x)
         size = np.abs(u)
         top = np.maximum(size.max(axis=1), 1.0)
@@ -94,7 +94,7 @@ class FourierProblem:
     harmonics: int
 
     @property
-    def middle(self) -> Array:
+    def mid_range(self) -> Array:
         """Middle of each joint's range, 0 where it has none, (n,)."""
         return middle_and_half_range(self.limits)[0]
 
@@ -103,19 +103,19 @@ class FourierProblem:
         noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.rows_per_sample)
         return find_criterion(self.criterion, weights=self.weights, mask=self.rows.nonzero_entries(rows), noise=noise)
 
-    def motion(self, y: Array, basis: Basis, t: Array) -> Motion:
-        """Motion of coefficients y, positions counted from mid-range."""
-        return Motion(t, basis.q @ y.T + self.middle, basis.v @ y.T, basis.a @ y.T)
+    def motion_of_coefficients(self, y: Array, basis: Basis, t: Array) -> Motion:
+        """Motion of coefficients y at instants t, positions counted from mid-range."""
+        return Motion(t, basis.q @ y.T + self.mid_range, basis.v @ y.T, basis.a @ y.T)
 
-    def instants(self, count: int) -> tuple[Array, Basis]:
-        """Equidistant instants of a period."""
+    def sample_instants(self, count: int) -> tuple[Array, Basis]:
+        """Equidistant instants of a period, and the basis there."""
         t = np.arange(count, dtype=np.float64) * (self.period / count)
         return t, Basis.at_instants(t, self.period, self.harmonics)
 
     def criterion_value(self, y: Array) -> float:
-        """The criterion itself."""
-        t, basis = self.instants(2 * SAMPLES)
-        W = self.rows.matrix(self.motion(y, basis, t))
+        """True criterion of the motion of coefficients y."""
+        t, basis = self.sample_instants(2 * SAMPLES)
+        W = self.rows.matrix(self.motion_of_coefficients(y, basis, t))
         return self.criterion_for(len(W)).value(W)
 
     def use_of_limits(self, y: Array) -> Array:
@@ -137,27 +137,29 @@ class FoundSeries:
     recorder: Recorder
 
 
-def search_fourier_start(
+def search_series_from_start(
     problem: FourierProblem, seed: int, time_left: Callable[[], float]
 ) -> tuple[float, FoundSeries]:
-    """Return the true criterion and what was found; infinity where the torque limits stop every motion."""
+    """Search coefficients from one random start; return the true criterion, infinite where torque limits stop it."""
     # zero crossings make S depend on the samples themselves: there the search uses those of the report
-    t, basis = problem.instants(2 * SAMPLES if "scaling" in problem.criterion else SAMPLES)
-    bounded = BoundedCoefficients.of(problem.instants(INSTANTS * problem.harmonics)[1], problem.limits)
-    W = problem.rows.matrix(problem.motion(np.zeros((problem.rows.robot.n, 2 * problem.harmonics + 1)), basis, t))
+    t, basis = problem.sample_instants(2 * SAMPLES if "scaling" in problem.criterion else SAMPLES)
+    bounded = BoundedCoefficients.from_limits(problem.sample_instants(INSTANTS * problem.harmonics)[1], problem.limits)
+    W = problem.rows.matrix(
+        problem.motion_of_coefficients(np.zeros((problem.rows.robot.n, 2 * problem.harmonics + 1)), basis, t)
+    )
     judge, columns = problem.criterion_for(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
     shape = x.shape
-    smooth_rows = _rows_with_slopes(problem)
+    smooth_rows = _differentiable_rows(problem)
     recorder = Recorder()
 
     def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
-        """Smooth criterion with the torque penalty, and its slope by x."""
+        """Smooth criterion with the torque penalty, and its gradient by x."""
         if time_left() <= 0.0:
             raise _OutOfTimeError
         x = flat.reshape(shape)
         y, _ = bounded.to_valid_coefficients(x, tight)
-        motion = problem.motion(y, basis, t)
+        motion = problem.motion_of_coefficients(y, basis, t)
         rows = smooth_rows.rows_along(motion)
         value, slope, figure = judge.smooth_value(rows.matrix(), sharp)
         recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
@@ -188,12 +190,12 @@ def search_fourier_start(
     value, y = scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])
     if problem.effort is not None:
         value, y = _shrink_to_effort(problem, problem.effort, value, y)
-    recorder.pause()
+    recorder.pause_clock()
     return value, FoundSeries(seed, y, recorder)
 
 
-def _rows_with_slopes(problem: FourierProblem) -> BaseRows:
-    """Rows with slopes; the scaling looks at the smallest entries, which rounding would make smaller."""
+def _differentiable_rows(problem: FourierProblem) -> BaseRows:
+    """Rows in which sign(v) is rounded so that gradients exist; unchanged for criteria of the scaling."""
     if "scaling" in problem.criterion:
         return problem.rows
     fastest = np.minimum(problem.limits.velocity, problem.limits.acceleration * problem.period / (2.0 * np.pi))
@@ -207,12 +209,12 @@ def torque_check_rate(problem: FourierProblem) -> float:
 
 def _shrink_to_effort(problem: FourierProblem, effort: Effort, value: float, y: Array) -> tuple[float, Array]:
     """Shrink y by the largest factor of 1, 0.95, 0.95^2, ... by which the periodic motion keeps the torque limits."""
-    t, basis = problem.instants(round(torque_check_rate(problem) * problem.period))
-    if effort.use_of_limits(problem.motion(y, basis, t)).max() <= 1.0:
+    t, basis = problem.sample_instants(round(torque_check_rate(problem) * problem.period))
+    if effort.use_of_limits(problem.motion_of_coefficients(y, basis, t)).max() <= 1.0:
         return value, y
     scale = 0.95
     while scale > 0.02:
-        if effort.use_of_limits(problem.motion(scale * y, basis, t)).max() <= 1.0:
+        if effort.use_of_limits(problem.motion_of_coefficients(scale * y, basis, t)).max() <= 1.0:
             return problem.criterion_value(scale * y), scale * y
         scale *= 0.95
     return np.inf, y
@@ -230,7 +232,7 @@ def random_coefficients(problem: FourierProblem, seed: int) -> Array:
 
 
 def scale_to_limits(problem: FourierProblem, y: Array) -> tuple[float, Array]:
-    """Take the exact peaks to their limits: back where one is exceeded, up where it is not reached and that helps."""
+    """Scale coefficients so that peaks meet the limits: down where exceeded, up where that helps; criterion and y."""
     use = problem.use_of_limits(y)
     y = y / np.maximum(use, 1.0)[:, None] * (1.0 - 1e-12)
     value = problem.criterion_value(y)

@@ -36,7 +36,7 @@ class Descent:
     refused: bool = False
 
     @property
-    def end(self) -> float:
+    def final_value(self) -> float:
         """Criterion of the valid motion at the end of the descent."""
         return float(self.values[-1])
 
@@ -63,10 +63,10 @@ class SearchHistory:
     @property
     def best_so_far(self) -> Array:
         """Smallest criterion of the motions found by the first start, the first two, ...; refused ones left out."""
-        return np.minimum.accumulate([descent.end for descent in self.descents if not descent.refused])
+        return np.minimum.accumulate([descent.final_value for descent in self.descents if not descent.refused])
 
     def with_final_value(self, value: float) -> SearchHistory:
-        """The same, where the motion that is given has this criterion in the end."""
+        """Return the history with this final criterion of the chosen motion."""
         changed = tuple(
             replace(one, values=np.append(one.values[:-1], value)) if one.start == self.chosen else one
             for one in self.descents
@@ -152,27 +152,27 @@ class Recorder:
     began: float = field(default_factory=time.monotonic)
 
     def record_value(self, value: float) -> None:
-        """Note the criterion at the current iterate; the very first is iteration 0."""
+        """Record the criterion at the current iterate; the very first is iteration 0."""
         self.latest = value
         if not self.iterations and not self.count:
             self._append_latest()
 
     def end_iteration(self) -> None:
-        """End an iteration: the criterion noted last is its result."""
+        """End an iteration: the criterion recorded last is its result."""
         self.count += 1
         if self.count % self.stride == 0:
             self._append_latest()
 
-    def pause(self) -> None:
-        """Stop the clock."""
+    def pause_clock(self) -> None:
+        """Stop the clock of the search."""
         self.seconds += time.monotonic() - self.began
 
-    def resume(self) -> None:
-        """Start the clock again."""
+    def resume_clock(self) -> None:
+        """Start the clock of the search again."""
         self.began = time.monotonic()
 
     def descent(self, start: int, end: float, *, refused: bool = False) -> Descent:
-        """What was noted, with the criterion of the valid motion last."""
+        """Descent that was recorded, with the criterion of the valid motion last."""
         iterations = np.array([*self.iterations, self.count], dtype=np.int64)
         return Descent(start, iterations, np.array([*self.values, end]), self.seconds, refused)
 

@@ -27,8 +27,8 @@ class PointLimits:
     acceleration: Array
 
     @staticmethod
-    def of(robot: Robot, limits: Limits) -> PointLimits:
-        """Finite positions and speeds: a full turn where nothing limits a revolute joint, no speed beyond its reach."""
+    def for_robot(robot: Robot, limits: Limits) -> PointLimits:
+        """Finite limits of positions and speeds: a full turn for unlimited joints, no speed beyond their reach."""
         prismatic = np.array([robot.links[k].kind == "prismatic" for k in robot.active_links])
         lower, upper = (np.array(side) for side in limits.position.T)
         free = ~(np.isfinite(lower) & np.isfinite(upper))
@@ -43,11 +43,11 @@ class PointLimits:
 
     @property
     def usual_segment_time(self) -> float:
-        """A usual time from point to point in s: a walk's step at full speed, or reversing the speed twice."""
+        """Usual time (s) from point to point: a step of the random walk at full speed, or two reversals of it."""
         return float(max((4.0 * self.speed / self.acceleration).max(), (2.0 * STEP * self.reach / self.speed).max()))
 
     def describe_narrowest(self, robot: Robot) -> str:
-        """Say which joint can move least, and which limit stops it."""
+        """Text on which joint can move least, and which limit stops it."""
         room = np.stack([self.reach, self.speed])
         kind, j = np.unravel_index(int(np.argmin(room)), room.shape)
         forced = self.speed[j] >= np.sqrt(2.0 * self.acceleration[j] * self.reach[j])
@@ -63,7 +63,7 @@ class PointLimits:
 
 
 def _refuse_joints(robot: Robot, bad: NDArray[np.bool_], reason: str) -> None:
-    """Raise ExcitationError on the first bad joint."""
+    """Raise ExcitationError, with this reason, on the first of the joints in the mask `bad`."""
     if bad.any():
         raise ExcitationError(
             "missing_joint_limits", "joint '{joint}': {reason}",
@@ -106,7 +106,7 @@ class PointsShape:
         return Motion(t, q[: len(t)], v[: len(t)], a[: len(t)])
 
     def exciting_motion(self) -> Motion:
-        """The points, over which the condition number is taken; those of rest are left out."""
+        """The points alone, over which the condition number is taken, without those of rest."""
         return Motion(self.times, self.q, self.v, self.a)
 
     def extremes(self) -> Extremes:
@@ -121,9 +121,7 @@ class PointsShape:
         if self.path is None:
             return PointsShape(self.times, middle + factors * (self.q - middle), factors * self.v, self.a, None)
         path = self.path
-        return points_of_path(
-            Quintics(path.u, middle + factors * (path.q - middle), factors * path.v, factors * path.a)
-        )
+        return shape_of_path(Quintics(path.u, middle + factors * (path.q - middle), factors * path.v, factors * path.a))
 
     def _require_path(self) -> Quintics:
         """The path; ExcitationError where points have none."""
@@ -135,7 +133,7 @@ class PointsShape:
         return self.path
 
 
-def points_of_path(path: Quintics) -> PointsShape:
+def shape_of_path(path: Quintics) -> PointsShape:
     """The shape of a path: its inner nodes are the points."""
     inner = slice(1, -1)
     return PointsShape(path.times[inner], path.q[inner], path.v[inner], path.a[inner], path)
@@ -185,7 +183,7 @@ class PointVariables:
         return np.concatenate([z, np.zeros(x[0].size), rest, self._initial_segment_times(x[0])])
 
     def _initial_segment_times(self, x: Array) -> Array:
-        """Variables of the segment times to start with; long enough from and to a given rest."""
+        """Variables of the segment times at the start, long enough from and to a given rest."""
         times = np.zeros(self.points + 1)
         if self.rest is None:
             return times
@@ -196,7 +194,7 @@ class PointVariables:
         return times
 
     def points_at(self, z: Array) -> PointsShape:
-        """Points, and the path through them where they move."""
+        """Points of variables z, and the path through them where they have one."""
         shape = (self.points, len(self.box.reach))
         size = shape[0] * shape[1]
         if not self.has_motion:
@@ -209,10 +207,10 @@ class PointVariables:
         u = self.box.usual_segment_time * np.exp(SPREAD * np.tanh(z[-self.points - 1 :] / SPREAD))
         still = np.zeros((1, shape[1]))
         q = np.concatenate([rest[:1], q, rest[1:]]) + self.box.middle
-        return points_of_path(Quintics(u, q, *(np.concatenate([still, x, still]) for x in (v, a))))
+        return shape_of_path(Quintics(u, q, *(np.concatenate([still, x, still]) for x in (v, a))))
 
     def pull_back(self, z: Array, by: tuple[Array, Array, Array], by_rest: Array, by_u: Array) -> Array:
-        """Slope by z from slopes by q, v, a of the points, by both positions of rest and by the segment times."""
+        """Gradient by z from gradients by q, v, a of the points, by both positions of rest and by the segment times."""
         size = by[0].size
         parts = 3 if self.has_motion else 2
         x = z[: parts * size].reshape(parts, *by[0].shape)

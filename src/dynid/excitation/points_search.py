@@ -13,7 +13,7 @@ from dynid.excitation.criteria import Criterion, SmoothValue, condition_number, 
 from dynid.excitation.feasibility import Effort
 from dynid.excitation.history import Recorder, SearchHistory
 from dynid.excitation.points import PointLimits, PointsShape, PointVariables
-from dynid.excitation.quintics import Slopes, excess_over_bounds, hermite_values
+from dynid.excitation.quintics import PathGradient, excess_over_bounds, hermite_values
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits
 from dynid.excitation.starts import run_starts
@@ -58,10 +58,10 @@ class SmoothedCriterion:
     weights: tuple[float, float]
 
     @staticmethod
-    def of(
+    def for_rows(
         name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None
     ) -> SmoothedCriterion:
-        """The goal of this name for a matrix of so many rows."""
+        """Smoothed criterion of this name for a matrix of `count` rows."""
         mask = rows.nonzero_entries(count)
         true, condition, scaling = (
             find_criterion(kind, weights=weights, mask=mask, noise=noise) for kind in (name, "condition", "scaling")
@@ -70,7 +70,7 @@ class SmoothedCriterion:
         return SmoothedCriterion(true, condition, scaling, shares)
 
     def stages(self) -> list[HomotopyStage]:
-        """From a first smooth problem to one that is nearly the true figure."""
+        """Stages of the homotopy, from a first smooth problem to one that is nearly the true figure."""
         soft = [(SHARPNESS[0], np.inf), *((SHARPNESS[0], e) for e in SOFTNESS)] if self.weights[1] > 0.0 else []
         steps = [*soft, *((p, 0.0) for p in SHARPNESS[1 if soft else 0 :])]
         penalties = np.geomspace(*PENALTIES, len(steps))
@@ -80,7 +80,7 @@ class SmoothedCriterion:
         ]
 
     def smooth_value(self, W: Array, stage: HomotopyStage) -> SmoothValue:
-        """Value and slope at a stage; infinite softness stands for the condition number alone."""
+        """Value and gradient at a stage; infinite softness stands for the condition number alone."""
         if stage.softness == 0.0:
             return self.true.smooth_value(W, stage.sharpness)
         c = self.condition.smooth_value(W, stage.sharpness)
@@ -94,7 +94,7 @@ class SmoothedCriterion:
         top = logs.max()
         shares = np.exp(logs - top)
         total = shares.sum()
-        slope = (shares[0] * c.slope + shares[1] * s.slope * (W / softened)) / total
+        slope = (shares[0] * c.gradient + shares[1] * s.gradient * (W / softened)) / total
         return SmoothValue(float(top + np.log(total)), slope, figure)
 
 
@@ -123,8 +123,10 @@ class PointsSearch:
     tight: Array
     effort: Effort | None = None
 
-    def value_and_slope(self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None) -> tuple[float, Array]:
-        """Value and slope of the smooth problem at a stage; a recorder sees the true figure."""
+    def value_and_gradient(
+        self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None
+    ) -> tuple[float, Array]:
+        """Value and gradient of the smooth problem at a stage; the recorder notes the true figure."""
         shape = self.unknowns.points_at(z)
         try:
             rows = self.rows.rows_along(shape.exciting_motion())
@@ -143,8 +145,8 @@ class PointsSearch:
         slope = self.unknowns.pull_back(z, by, w * over.by_q[[0, -1]], w * over.by_u + hurry)
         return value + w * over.value + hurry * shape.path.duration, slope
 
-    def _excess_over_limits(self, shape: PointsShape) -> Slopes | None:
-        """What the path has too much of, torques included; None for points without one."""
+    def _excess_over_limits(self, shape: PointsShape) -> PathGradient | None:
+        """Squared excess of the path over its limits, torques included; None for points without a path."""
         if shape.path is None:
             return None
         box = self.unknowns.box
@@ -159,7 +161,7 @@ class PointsSearch:
         return np.stack([reach, x.speed / box.speed, x.acceleration / box.acceleration])
 
     def tighten_limits(self, z: Array) -> PointsSearch:
-        """The search with limits tightened by what the motion exceeds them between the instants that are tried."""
+        """Return the search with limits tightened by what the motion exceeds them between the sampled instants."""
         shape = self.unknowns.points_at(z)
         torque = np.ones(self.tight.shape[1])
         if self.effort is not None:
@@ -185,7 +187,7 @@ class PointsSearch:
         return shape if self.effort is None else shrink_to_effort(shape, self.effort, rest)
 
     def with_entry_scale(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
-        """The stage with the largest entry of W at its start."""
+        """Return the stage with the largest entry of W at its start as the scale of entries."""
         try:
             W = self.rows.matrix(self.unknowns.points_at(z).exciting_motion())
         except (LoopError, DeadPointError):
@@ -193,7 +195,7 @@ class PointsSearch:
         return replace(stage, size=float(np.abs(W).max()))
 
     def criterion_value(self, shape: PointsShape | None) -> float:
-        """The true figure; infinite where there is no motion or a closed loop cannot follow."""
+        """True criterion; infinite where there is no motion or a closed loop cannot follow."""
         if shape is None:
             return np.inf
         try:
@@ -209,7 +211,7 @@ class PointsSearch:
         keep: Callable[[Array], None],
         recorder: Recorder,
     ) -> Array:
-        """L-BFGS until the stage's iterations or the time are over; `keep` sees each iterate."""
+        """Minimise by L-BFGS within the stage's iterations and the time left; `keep` is called with each iterate."""
 
         def record_iteration(intermediate_result: OptimizeResult) -> None:
             """Hand an iterate on, and stop when the time is over."""
@@ -219,7 +221,7 @@ class PointsSearch:
                 raise StopIteration
 
         found = minimize(
-            self.value_and_slope,
+            self.value_and_gradient,
             z,
             (self.with_entry_scale(stage, z), recorder),
             "L-BFGS-B",
@@ -241,11 +243,11 @@ class BestShape:
     value: float = np.inf
 
     def set_current(self, z: Array) -> None:
-        """Remember where the search is."""
+        """Remember the variables z at which the search is now."""
         self.z = np.array(z)
 
     def accept_if_better(self) -> None:
-        """Take the shape at hand if it is better."""
+        """Keep the shape at the current variables if it is better than the best so far."""
         shape = self.search.shrink_into_limits(self.z)
         value = self.search.criterion_value(shape)
         if self.shape is None or value < self.value:
@@ -287,10 +289,10 @@ class FoundPoints:
     recorder: Recorder
 
 
-def search_points_start(
+def search_points_from_start(
     problem: tuple[PointsSearch, int], k: int, time_left: Callable[[], float]
 ) -> tuple[float, FoundPoints]:
-    """Run all stages from start k of a seed; return the true figure and what was found."""
+    """Run all stages from start k of a seed; return the true criterion and what was found."""
     search, seed = problem
     recorder = Recorder()
     best = BestShape(
@@ -300,12 +302,12 @@ def search_points_start(
         if time_left() > 0.0:
             best.set_current(search.descend(best.z, stage, time_left, best.set_current, recorder))
     value = search.criterion_value(search.shrink_into_limits(best.z))
-    recorder.pause()
+    recorder.pause_clock()
     return value, FoundPoints(k, best.z, recorder)
 
 
 def refine_best_start(best: BestShape, time_left: Callable[[], float], recorder: Recorder) -> None:
-    """Descend once more from the best start, against limits tightened by what was broken between instants."""
+    """Descend once more from the best start, in place, with limits tightened by what was exceeded before."""
     last = replace(best.search.goal.stages()[-1], iterations=2 * ITERATIONS)
     for _ in range(ROUNDS):
         if time_left() <= 0.0 or best.start is None:
@@ -352,33 +354,33 @@ def design_points(
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
     `on_history` is told how the search went. rest (n,): where the motion starts and ends, chosen where missing.
     """
-    box = _check_request(rows, limits, points, starts)
+    box = _checked_point_limits(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
     if count < len(rows.names):
         raise ExcitationError(
             "too_few_points", "{points} points give {rows} rows, too few for {parameters} base parameters",
             "ask for more points", points=points, rows=count, parameters=len(rows.names),
         )  # fmt: skip
-    goal = SmoothedCriterion.of(criterion, weights, rows, count, _noise_per_row(noise, count))
+    goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count))
     effort = effort if box.has_motion else None
     if rest is not None:
         _check_rest(rest, box, rows.robot.joint_names)
     search = PointsSearch(rows, goal, PointVariables(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
-    candidates = run_starts(search_points_start, (search, seed), list(range(starts)), budget, on_progress)
+    candidates = run_starts(search_points_from_start, (search, seed), list(range(starts)), budget, on_progress)
     taken = candidates.found[0][1]
     best = BestShape(search, taken.z)
     best.accept_if_better()
     stopped = candidates.interrupted
     if not stopped:
-        taken.recorder.resume()
+        taken.recorder.resume_clock()
         try:
             refine_best_start(best, time_left, taken.recorder)
         except KeyboardInterrupt:
             best.accept_if_better()
             stopped = True
-        taken.recorder.pause()
+        taken.recorder.pause_clock()
     if best.shape is None and effort is not None:
         raise ExcitationError(_describe_effort_failure(search, best.z, effort))
     if best.shape is None or not _all_parameters_identifiable(rows, best.shape):
@@ -397,7 +399,7 @@ def design_points(
 
 
 def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> Message:
-    """Say which joint cannot hold the robot in the easiest of the poses that were tried."""
+    """Message on the joint that cannot hold the robot in the easiest of the poses that were tried."""
     holding = effort.holding_torque_shares(search.unknowns.points_at(z).exciting_motion().q)
     easiest = holding[np.argmin(holding.max(axis=1))]
     joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
@@ -409,22 +411,22 @@ def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> 
 
 
 def _all_parameters_identifiable(rows: BaseRows, shape: PointsShape) -> bool:
-    """Whether the points' condition number is not hopeless."""
+    """Whether the condition number at the points is below HOPELESS."""
     try:
         return condition_number(rows.matrix(shape.exciting_motion())) < HOPELESS
     except (LoopError, DeadPointError):
         return False
 
 
-def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> PointLimits:
-    """What the points may use; raise ExcitationError where the request makes no sense."""
+def _checked_point_limits(rows: BaseRows, limits: Limits, points: int, starts: int) -> PointLimits:
+    """Limits of the points; raise ExcitationError where these or the numbers of points and starts make no sense."""
     if points < 1 or starts < 1:
         raise ExcitationError(
             "count_below_one", "points and starts must be at least 1, got {points} and {starts}", points=points,
             starts=starts,
         )  # fmt: skip
     check_limits(limits, rows.robot.joint_names)
-    box = PointLimits.of(rows.robot, limits)
+    box = PointLimits.for_robot(rows.robot, limits)
     if rows.model not in WITHOUT_ACCELERATION and not box.has_motion:
         raise ExcitationError(
             "missing_acceleration_limits", "rows of the {model} model need accelerations, which points have only "
@@ -435,7 +437,7 @@ def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> 
 
 
 def _check_rest(rest: Array, box: PointLimits, names: tuple[str, ...]) -> None:
-    """A joint that rests at its limit cannot be kept inside by a smaller motion."""
+    """Raise where a joint rests at its position limit: shrinking the motion could not keep it inside."""
     room = box.reach - np.abs(rest - box.middle)
     if room.min() < ROOM * box.reach[int(np.argmin(room))]:
         name = names[int(np.argmin(room))]
@@ -446,7 +448,7 @@ def _check_rest(rest: Array, box: PointLimits, names: tuple[str, ...]) -> None:
 
 
 def _noise_per_row(noise: float | Array | None, count: int) -> Array | None:
-    """Deviation of each row."""
+    """Standard deviation of each of `count` rows, from one, one per channel or all; None where not given."""
     if noise is None:
         return None
     values = np.atleast_1d(np.asarray(noise, dtype=np.float64))

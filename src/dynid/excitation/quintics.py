@@ -18,7 +18,7 @@ BISECTIONS = 60
 
 
 def _hermite_coefficients() -> Array:
-    """Powers of s (columns) of the polynomials that meet q0, q1, u v0, u v1, u^2 a0, u^2 a1 (rows), in halves."""
+    """Powers of s (columns) of the Hermite polynomials for q0, q1, u v0, u v1, u^2 a0, u^2 a1 (rows), exact."""
     ends = np.zeros((6, 6))
     for derivative in range(3):
         for end in range(2):
@@ -57,7 +57,7 @@ def evaluate_polynomials(c: Array, s: Array) -> Array:
 
 
 def turning_points(c: Array) -> Array:
-    """Every s in [0, 1] where polynomials c (..., k) can be extreme, ends included, (..., k).
+    """Every s in [0, 1] where polynomials c (..., k) can be extreme, both ends included, (..., k).
 
     Between the turning points of its derivative a polynomial is monotone, so each of its zeros is bracketed:
     bisection finds it whatever the leading coefficients are. Brackets without a zero give their upper end.
@@ -99,13 +99,13 @@ class Quintics:
         return np.concatenate([[0.0], np.cumsum(self.u)])
 
     def segment_end_states(self) -> Array:
-        """What each segment meets, q0, q1, u v0, u v1, u^2 a0, u^2 a1, (S, n, 6)."""
+        """End states of each segment, q0, q1, u v0, u v1, u^2 a0, u^2 a1, (S, n, 6)."""
         u = self.u[:, None]
         ends = [self.q[:-1], self.q[1:], u * self.v[:-1], u * self.v[1:], u**2 * self.a[:-1], u**2 * self.a[1:]]
         return np.stack(ends, axis=-1)
 
     def coefficients(self) -> Array:
-        """Ascending powers of s, (S, n, 6)."""
+        """Polynomial coefficients of all segments, ascending powers of s in 0..1, (S, n, 6)."""
         return self.segment_end_states() @ HERMITE
 
     def sample(self, t: Array) -> Motion:
@@ -136,8 +136,8 @@ class Quintics:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slopes:
-    """A figure along a path, with its slopes by segment times u (S,) and by the nodes' q, v, a (S + 1, n)."""
+class PathGradient:
+    """A figure along a path, with its gradients by segment times u (S,) and by the nodes' q, v, a (S + 1, n)."""
 
     value: float
     by_u: Array
@@ -145,17 +145,17 @@ class Slopes:
     by_v: Array
     by_a: Array
 
-    def __add__(self, other: Slopes) -> Slopes:
+    def __add__(self, other: PathGradient) -> PathGradient:
         parts = zip(
             (self.by_u, self.by_q, self.by_v, self.by_a), (other.by_u, other.by_q, other.by_v, other.by_a), strict=True
         )
-        return Slopes(self.value + other.value, *(x + y for x, y in parts))
+        return PathGradient(self.value + other.value, *(x + y for x, y in parts))
 
 
 def excess_over_bounds(
     path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple[Array, Array, Array, Array]
-) -> Slopes:
-    """How far a path is beyond its bounds at the instants of a Hermite basis: sum of squared relative excesses.
+) -> PathGradient:
+    """Sum of squared relative excesses of a path over its bounds, at the instants of a Hermite basis.
 
     Bounds are mid-range, reach, speed and acceleration, (n,) each.
     """
@@ -177,18 +177,18 @@ def states_at_instants(path: Quintics, basis: tuple[Array, Array, Array]) -> lis
 
 
 def gradient_by_nodes(
-    path: Quintics, basis: tuple[Array, Array, Array], value: float, states: list[Array], slopes: list[Array]
-) -> Slopes:
+    path: Quintics, basis: tuple[Array, Array, Array], value: float, states: list[Array], by_states: list[Array]
+) -> PathGradient:
     """Gradient by durations and nodes from the gradient by sampled states, (S, n, M) each, by the chain rule."""
     u = path.u[:, None]
     by_ends = np.zeros((len(u), path.q.shape[1], len(HERMITE)))
     by_u = np.zeros_like(path.u)
-    for order, (B, x, g) in enumerate(zip(basis, states, slopes, strict=True)):
+    for order, (B, x, g) in enumerate(zip(basis, states, by_states, strict=True)):
         by_ends += g @ B.T / u[..., None] ** order
         by_u -= order * np.einsum("ijk,ijk->i", g, x) / path.u
     q0, q1, v0, v1, a0, a1 = np.moveaxis(by_ends, 2, 0)
     by_u += (v0 * path.v[:-1] + v1 * path.v[1:] + 2.0 * u * (a0 * path.a[:-1] + a1 * path.a[1:])).sum(axis=1)
-    return Slopes(
+    return PathGradient(
         value,
         by_u,
         _sum_at_nodes(q0, q1),
@@ -198,7 +198,7 @@ def gradient_by_nodes(
 
 
 def _sum_at_nodes(left: Array, right: Array) -> Array:
-    """Slopes by the nodes from slopes by both ends of each segment."""
+    """Gradients by the nodes from gradients by both ends of each segment."""
     nodes = np.zeros((len(left) + 1, left.shape[1]))
     nodes[:-1] += left
     nodes[1:] += right

@@ -29,7 +29,7 @@ class BaseRows:
 
     kept: columns of the standard regressor; names of all b columns; support (channels, b): entries that are not
     structurally zero. rounding (n,): velocities over which sign(v) of Coulomb friction is rounded to tanh, for searches
-    that need slopes; None leaves it sharp.
+    that need gradients; None leaves it sharp.
     """
 
     robot: Robot
@@ -42,8 +42,10 @@ class BaseRows:
     rounding: Array | None = None
 
     @staticmethod
-    def of(robot: Robot, *, model: str, rotor_inertia: bool, friction: tuple[str, ...], seed: int = 0) -> BaseRows:
-        """Find the base columns and what of them can be nonzero."""
+    def for_robot(
+        robot: Robot, *, model: str, rotor_inertia: bool, friction: tuple[str, ...], seed: int = 0
+    ) -> BaseRows:
+        """Find the base columns of a robot and which of their entries can be nonzero."""
         if model not in MODELS:
             raise ExcitationError(
                 "model_not_for_excitation", "excitation is designed for {models}, not for '{model}'",
@@ -58,7 +60,7 @@ class BaseRows:
             )  # fmt: skip
         tared = model == "reaction" and robot.sensor is not None and robot.sensor.is_tared
         base = base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
-        stage = Stage.of(robot, standard_columns(robot, rotor_inertia=rotor_inertia))
+        stage = Stage.for_robot(robot, standard_columns(robot, rotor_inertia=rotor_inertia))
         names = (*base.names, *(column.name for column in friction_columns(robot, friction)))
         if robot.sensor is not None and tared:
             names = (*names, *robot.sensor.offset_parameters)
@@ -78,18 +80,18 @@ class BaseRows:
 
     def rows_along(self, motion: Motion) -> RowsAlong:
         """The rows of one motion: closed loops are solved once for W and its adjoint."""
-        return RowsAlong(self, motion, self.stage.scene(find_model(self.model).observed_motion(motion)))
+        return RowsAlong(self, motion, self.stage.scene_along(find_model(self.model).observed_motion(motion)))
 
     def matrix(self, motion: Motion) -> Array:
         """W (rows, b), sample by sample."""
         return self.rows_along(motion).matrix()
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * W) by q, v, a; the slope of a sharp sign(v) counts as zero."""
+        """Gradient of sum(weights * W) by q, v, a; the gradient of a sharp sign(v) counts as zero."""
         return self.rows_along(motion).adjoint(weights)
 
     def with_rounded_signs(self, widths: Array) -> BaseRows:
-        """The same rows with sign(v) rounded over some velocities (n,)."""
+        """Return the rows with sign(v) rounded over velocities `widths` (n,), so that it has a gradient."""
         return replace(self, rounding=widths)
 
     def friction_column(self, block: str) -> int:
@@ -107,7 +109,7 @@ class BaseRows:
         return np.tile(self.support, (rows // self.rows_per_sample, 1))
 
     def _random_motion(self, seed: int) -> Motion:
-        """Forty random samples."""
+        """Forty random samples inside the limits."""
         q, v, a = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, 40, self.robot.n))
         if self.robot.closures:
             q = random_samples(self.robot, 40, seed).q
@@ -143,7 +145,7 @@ class RowsAlong:
         return W.reshape(-1, W.shape[2])
 
     def adjoint(self, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * W) by q, v, a; the slope of a sharp sign(v) counts as zero."""
+        """Gradient of sum(weights * W) by q, v, a; the gradient of a sharp sign(v) counts as zero."""
         rows = self.rows
         parts = weights.reshape(-1, rows.rows_per_sample, weights.shape[1])
         full = np.zeros((*parts.shape[:2], len(rows.stage.columns)))

@@ -36,7 +36,7 @@ class Shape(Protocol):
         ...
 
     def exciting_motion(self) -> Motion:
-        """The samples over which the condition number is taken."""
+        """Samples of the exciting part, over which the condition number is taken."""
         ...
 
     def extremes(self) -> Extremes:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from dynid.dynamics.kernels.threads import is_only_caller, thread_count, threads_inside_block
+from dynid.dynamics.kernels.threads import block_other_callers, thread_count, use_threads_inside_block
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
 
@@ -78,7 +78,7 @@ def run_starts(
 def _results_in_seed_order(
     search: Search[P, R], problem: P, seeds: list[int], deadline: float
 ) -> Iterator[tuple[float, R]]:
-    """Results of all seeds in order, in processes where there are several threads."""
+    """Yield the results of all seeds in order, from processes where there are several threads."""
     workers = min(thread_count(), len(seeds))
     pool = _fork_pool(workers) if workers > 1 else None
     if pool is not None:
@@ -91,19 +91,19 @@ def _results_in_seed_order(
 
 
 def _run_start(search: Search[P, R], problem: P, seed: int, deadline: float) -> tuple[float, R]:
-    """One start, on one thread: the matrices are too small for more."""
-    with threads_inside_block(1):
+    """Run the search from one seed on one thread: the matrices are too small for more."""
+    with use_threads_inside_block(1):
         return search(problem, seed, lambda: deadline - time.monotonic())
 
 
 def _fork_pool(workers: int) -> ProcessPoolExecutor | None:
-    """Forked processes, which share the compiled kernels; none while other threads are at work in dynid.
+    """Pool of forked processes, which share the compiled kernels; None while other threads are at work in dynid.
 
     A fork would find their locks taken and their modules half loaded; one process finds the same, start after start.
     """
     if sys.platform != "linux" or multiprocessing.current_process().daemon:
         return None
-    with is_only_caller() as alone:
+    with block_other_callers() as alone:
         if not alone:
             return None
         pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))
@@ -114,7 +114,7 @@ def _fork_pool(workers: int) -> ProcessPoolExecutor | None:
 def _run_in_processes(
     pool: ProcessPoolExecutor, search: Search[P, R], problem: P, seeds: list[int], deadline: float, workers: int
 ) -> Iterator[tuple[float, R]]:
-    """Run the starts; results come in the order of the seeds."""
+    """Run the starts in a pool and yield their results in the order of the seeds."""
     pending: dict[Future[tuple[float, R]], int] = {}
     waiting = list(enumerate(seeds))
     try:

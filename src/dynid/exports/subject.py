@@ -86,11 +86,11 @@ class JointFriction:
         T = self.transmission
         q, v = np.ascontiguousarray(motion.q @ T.T), motion.v @ T.T
         load = np.asarray(np.linalg.solve(T.T, rigid.T).T, dtype=np.float64)
-        columns = self.shapes.column_values(motion.t, q, v, self.shapes.stops_along(q, stops), load)
+        columns = self.shapes.column_values(motion.t, q, v, self.shapes.stop_values_along(q, stops), load)
         if "lag" in self.blocks:
             signs = replace(self.shapes, blocks=("coulomb",))
             held = [k for k, w in enumerate(self.shapes.stop_widths) if np.array_equal(w, self.held * self.scale)]
-            along = signs.column_values(motion.t, q, v, self.shapes.stops_along(q, stops)[:, held], None)[:, 0]
+            along = signs.column_values(motion.t, q, v, self.shapes.stop_values_along(q, stops)[:, held], None)[:, 0]
             row = sum(len(find_friction_block(block).symbols) for block in self.blocks[: self.blocks.index("lag")])
             columns[0, row], columns[1:, row] = 0.0, np.diff(along, axis=0) / np.diff(motion.t)[:, None]
         return np.asarray((columns * self.values).sum(axis=1) @ T)
@@ -238,7 +238,7 @@ def _make_subject_of_identification(result: Identification) -> ExportSubject:
 
 def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
     """Warn of declared rotors whose spin couples joints, which only a table and its simulation have."""
-    rotors = () if robot.sensor is None else robot.sensor.spinning
+    rotors = () if robot.sensor is None else robot.sensor.spinning_rotors
     if not rotors:
         return ()
     what = "the spin of the rotors of {joints} is left out (their Ia is not): it adds torques of the size ratio J"
@@ -333,7 +333,7 @@ def refit_plain_friction(model: Identification, *, springs: bool) -> Array:
         [(w, R[:, :-1]) for w, R in pairs], [(w, R[:, -1]) for w, R in pairs]
     ))  # fmt: skip
     y = y - W[:, ~is_friction] @ np.asarray(model.values)[~is_friction]
-    A = np.array([W[:, group].sum(axis=1) for group in groups]).reshape(len(groups), -1).T
+    A = np.array([W[:, group].sum(axis=1) for group in groups]).reshape(len(groups), len(y)).T
     size = np.linalg.norm(A, axis=0)
     seen = np.flatnonzero(size > 0.0)
     low = np.where(np.array([row for row, _ in places])[seen] == 2, -np.inf, 0.0)

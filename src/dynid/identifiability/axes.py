@@ -105,7 +105,7 @@ class _Walk:
         return self.numbers.is_along_z(v)
 
     def in_child_frame(self, pose: Pose) -> _Walk:
-        """The same facts in a child's frame."""
+        """Return the same facts in a child's frame."""
         return replace(
             self,
             gravity=pose.direction_in_link(self.gravity),
@@ -137,7 +137,7 @@ def _gravity_in_base_frame(robot: Robot, numbers: Numbers) -> Vector:
 
 
 def _pass_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
-    """Pass a revolute joint."""
+    """Facts about revolute joint k, and what is known of the links behind it."""
     if walk.axis is None:
         return _pass_first_revolute_joint(k, walk)
     if walk.passed_r2:
@@ -156,7 +156,7 @@ def _pass_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
 
 
 def _pass_first_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
-    """Pass r1: only slides lie before it."""
+    """Facts about the first revolute joint r1, before which only slides lie, and what is known behind it."""
     z = walk.numbers.z
     line = walk.numbers.null if all(walk.is_along_z(s) for s in walk.slides) else None
     facts = AxisFacts(
@@ -170,7 +170,7 @@ def _pass_first_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
 
 
 def _pass_second_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
-    """Pass r2."""
+    """Facts about r2, the first revolute joint not parallel to r1, and what is known behind it."""
     assert walk.axis is not None
     centre = _intersection_with_first_axis(walk) if _has_only_rotated(walk) else None
     facts = AxisFacts(
@@ -184,7 +184,7 @@ def _pass_second_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
 
 
 def _pass_later_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
-    """Pass a revolute joint after r2."""
+    """Facts about a revolute joint after r2, and what is known behind it."""
     centre = walk.centre if walk.centre is not None and walk.is_along_z(walk.centre) else None
     facts = AxisFacts(revolute=walk.revolute, height=None if centre is None else -centre[2])
     return facts, replace(walk, centre=centre, revolute=k)
@@ -196,7 +196,7 @@ def _has_only_rotated(walk: _Walk) -> bool:
 
 
 def _intersection_with_first_axis(walk: _Walk) -> Vector | None:
-    """Where r1's axis meets the z axis that is not parallel to it; None where it does not."""
+    """Point where r1's axis meets the z axis, which is not parallel to it; None where it does not."""
     if walk.line is None or walk.axis is None:
         return None
     p, a = walk.line, walk.axis
@@ -207,7 +207,7 @@ def _intersection_with_first_axis(walk: _Walk) -> Vector | None:
 
 
 def _pass_prismatic_joint(walk: _Walk) -> tuple[AxisFacts, _Walk]:
-    """Pass a prismatic joint."""
+    """Facts about a prismatic joint, and what is known behind it."""
     after = replace(walk, slides=(*walk.slides, walk.numbers.z), centre=None)
     if walk.passed_r2:
         return AxisFacts(revolute=walk.revolute), after

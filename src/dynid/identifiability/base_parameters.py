@@ -87,7 +87,7 @@ def _with_geometry_warnings(found: BaseParameters) -> BaseParameters:
 
 
 def _find_certified(question: Question, seed: int) -> BaseParameters:
-    """By the exact method; samples decide where a frame is known to the precision of a float only and they disagree."""
+    """Base parameters by the exact method; by samples where a geometry known to float precision makes it differ."""
     from dynid.identifiability.exact_geometry import reads_exactly
 
     try:
@@ -115,17 +115,17 @@ def _find_certified(question: Question, seed: int) -> BaseParameters:
 
 def exact_method_applies(question: Question) -> bool:
     """Whether only inertial and rotor columns are asked for, as seen by torques or in frame 0."""
-    return question.sees_plain_directions and not question.friction
+    return question.measures_along_frame_axes and not question.friction
 
 
 def _check_exact_method_applies(question: Question, method: str) -> None:
-    """Refuse columns and directions that the exact methods do not know."""
+    """Raise for columns and directions that the exact methods do not handle."""
     if question.friction:
         raise ModelError(
             "method_without_friction", "method '{method}' knows inertial and rotor columns",
             "use {qr} with friction columns", method=method, qr=Option("method", "qr"),
         )  # fmt: skip
-    if not question.sees_plain_directions:
+    if not question.measures_along_frame_axes:
         raise ModelError(
             "method_without_partial_sensor", "method '{method}' knows part of a force sensor in frame 0 only",
             "use {qr}", method=method, qr=Option("method", "qr"),
@@ -133,7 +133,7 @@ def _check_exact_method_applies(question: Question, method: str) -> None:
 
 
 def _find_exactly(question: Question, seed: int) -> BaseParameters:
-    """By nullspace on open trees, in ball arithmetic where there are loops."""
+    """Base parameters by the null space on open trees, in ball arithmetic where there are loops."""
     from dynid.identifiability.loops import find_by_ball_arithmetic
 
     robot = question.robot
@@ -150,7 +150,7 @@ def _find_exactly(question: Question, seed: int) -> BaseParameters:
 
 
 def _find_by_nullspace(question: Question) -> BaseParameters:
-    """By the exact recursion over the links of an open tree."""
+    """Base parameters by the exact recursion over the links of an open tree."""
     from dynid.identifiability.nullspace import find_by_nullspace
 
     _check_exact_method_applies(question, "nullspace")
@@ -165,7 +165,7 @@ def _find_by_nullspace(question: Question) -> BaseParameters:
 
 
 def _find_by_rules(question: Question) -> BaseParameters:
-    """By the rules of Khalil and Bennis."""
+    """Base parameters by the rules of Khalil and Bennis."""
     from dynid.identifiability.rules import find_by_rules
 
     if not rules_apply(question):
@@ -185,9 +185,9 @@ def _find_by_rules(question: Question) -> BaseParameters:
 def _find_by_samples(
     question: Question, method: str, seed: int, rows: int | None, scaling: tuple[float, float] | None
 ) -> BaseParameters:
-    """By QR or SVD of the model's matrix at random or scaled samples."""
+    """Base parameters by QR or SVD of the model's matrix at random or scaled samples."""
     columns = question.columns
-    offsets = question.offsets
+    offsets = question.offset_count
     scaled = None
     if scaling is not None:
         from dynid.identifiability.samples import draw_scaled_rows
@@ -196,7 +196,9 @@ def _find_by_samples(
     else:
         draws = independent_draws(question, rows or 3 * len(columns), seed)
     find = find_by_qr if method == "qr" else find_by_svd
-    result, *others = (find(d.matrix, left_out=question.known, offsets=offsets, noise=d.noise) for d in draws)
+    result, *others = (
+        find(d.matrix, left_out=question.known_zero_columns, offsets=offsets, noise=d.noise) for d in draws
+    )
     warnings = find_rank_warnings(result, tuple(column.name for column in columns), others)
     return replace(_numeric_base_parameters(question, method, result, warnings), scaled=scaled)
 
@@ -204,7 +206,7 @@ def _find_by_samples(
 def _numeric_base_parameters(
     question: Question, method: str, result: NumericResult, warnings: tuple[Message, ...]
 ) -> BaseParameters:
-    """Base parameters of a numerical result."""
+    """Base parameters from the result of QR or SVD."""
     return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
 
 
@@ -376,7 +378,7 @@ def _names_lost_by_special_geometry(question: Question, robot: Robot, special: R
     """Names kept for the given geometry and not for the special one; None where no exact method applies."""
     from dynid.identifiability.nullspace import find_by_nullspace
 
-    if robot.couplings or robot.closures or not question.sees_plain_directions:
+    if robot.couplings or robot.closures or not question.measures_along_frame_axes:
         return None
     kept = [
         set(

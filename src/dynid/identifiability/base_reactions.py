@@ -166,7 +166,7 @@ def _relation_of_sensors(torque: BaseParameters, robot: Robot, tared: bool) -> S
 def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
     """Smallest sets of channels, of the robot's sensor as it sits, from which all of theta_d can be had."""
     sensor = robot.sensor or ForceSensor()
-    if sensor.hidden:
+    if sensor.hidden_rotor_joints:
         return ()
     torque = base_parameters(robot, rotor_inertia=False)
     for count in range(1, len(CHANNELS) + 1):

@@ -74,12 +74,12 @@ Motions: TypeAlias = tuple[Turn | Slide, ...]
 
 
 def read_length(value: float) -> Decimal:
-    """Decimal that Python prints for the float."""
+    """Exact decimal that a length stands for: the one that Python prints for the float."""
     return Decimal(repr(float(value)))
 
 
 def read_gravity(gravity: Array) -> Vector:
-    """Components as decimals; those below 1e-15 of the largest are what rounding left of zero."""
+    """Exact components of gravity as decimals; those below 1e-15 of the largest are zero but for rounding."""
     largest = max(abs(float(x)) for x in gravity)
     x, y, z = (read_length(float(x)) if abs(x) > 1e-15 * largest else O for x in gravity)
     return (x, y, z)
@@ -130,14 +130,14 @@ def read_axis(axis: Array) -> Motions:
 
 
 def _read_mdh_row(row: MdhRow) -> Motions:
-    """Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r)."""
+    """Exact motions Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r) of a row."""
     gamma, alpha, theta = (read_angle(angle.value) for angle in (row.gamma, row.alpha, row.theta))
     b, d, r = (clean_length(length.value) for length in (row.b, row.d, row.r))
     return (Turn(Z, gamma), Slide((O, O, b)), Turn(X, alpha), Slide((d, O, r)), Turn(Z, theta))
 
 
 def _read_rotation(R: Array) -> Motions:
-    """Rz(yaw) Ry(pitch) Rx(roll); each angle is taken from what the later ones leave, so errors do not add up."""
+    """Exact turns Rz(yaw) Ry(pitch) Rx(roll) of a rotation; each angle is found from what the others leave."""
     across = math.hypot(R[2, 1], R[2, 2])
     roll = math.atan2(R[2, 1], R[2, 2]) if across > _ROUNDING else 0.0
     pitch = math.atan2(-R[2, 0], across)
@@ -211,7 +211,7 @@ def cosine_sine(angle: Angle) -> tuple[Decimal, Decimal]:
 
 
 def rotation(axis: int, angle: Angle) -> Matrix:
-    """Rotation matrix about x, y or z."""
+    """Rotation matrix of decimals about x, y or z (0, 1, 2)."""
     c, s = cosine_sine(angle)
     if axis == X:
         return ((I, O, O), (O, c, -s), (O, s, c))
@@ -241,18 +241,18 @@ def multiply_matrices(A: Matrix, B: Matrix) -> Matrix:
 
 
 def multiply_vector(A: Matrix, x: Sequence[Decimal]) -> Vector:
-    """A x."""
+    """Product A x of a matrix and a vector of decimals."""
     return (dot(A[0], x), dot(A[1], x), dot(A[2], x))
 
 
 def transpose(A: Matrix) -> Matrix:
-    """A'."""
+    """Transpose A' of a matrix of decimals."""
     (a, b, c), (d, e, f), (g, h, i) = A
     return ((a, d, g), (b, e, h), (c, f, i))
 
 
 def dot(x: Sequence[Decimal], y: Sequence[Decimal]) -> Decimal:
-    """X' y, skipping zeros."""
+    """Scalar product x'y of decimals, zeros skipped."""
     total = O
     for a, b in zip(x, y, strict=True):
         if a and b:

@@ -33,8 +33,8 @@ class Gear:
     offsets: tuple[tuple[Fraction, float], ...] = ()
 
 
-def joints_in_active_ones(robot: Robot) -> dict[str, Gear]:
-    """Every moving joint in terms of the active ones, and of those that closures make passive."""
+def joints_by_active_joints(robot: Robot) -> dict[str, Gear]:
+    """Every moving joint as a combination of the active ones and of those that closures make passive."""
     followers = (name for closure in robot.closures for name in closure.passive)
     found = {name: Gear({name: Fraction(1)}) for name in (*robot.joint_names, *followers)}
     waiting = list(robot.couplings)
@@ -95,7 +95,7 @@ def find_over_finite_field(
     found = []
     for p in PRIMES:
         writer = _RegressorWriter(
-            robot, columns, Field.of(robot, p, random.Random(f"{seed} {p}")), model, channels, tared
+            robot, columns, Field.for_robot(robot, p, random.Random(f"{seed} {p}")), model, channels, tared
         )
         found.append(_find_pivots(writer))
     best = max(found, key=len)
@@ -103,7 +103,7 @@ def find_over_finite_field(
 
 
 def _check_supported(robot: Robot, model: str) -> None:
-    """Refuse robots and models without points in a finite field."""
+    """Raise for robots and models that have no points in a finite field."""
     if robot.closures:
         raise ModelError(
             "implicit_closures", "'{robot}' has implicit closures, which have no points in a finite field", "use "
@@ -121,7 +121,7 @@ def _check_supported(robot: Robot, model: str) -> None:
 
 
 def _find_pivots(writer: _RegressorWriter) -> tuple[int, ...]:
-    """Left-to-right pivots; points are added until two of them bring no new rank."""
+    """Pivot columns from left to right; points are added until two of them bring no new rank."""
     from flint import nmod_mat
 
     p, offsets = writer.field.p, 6 if writer.tared else 0
@@ -174,12 +174,12 @@ class _RegressorWriter:
         measured = BASE_CHANNELS if channels is None or not self.reactions else channels
         self.blind = [i for i, name in enumerate(BASE_CHANNELS) if name not in measured]
         self.known = [k for k, name in enumerate(columns.names) if name in robot.known_zeros]
-        self.gears = joints_in_active_ones(robot)
+        self.gears = joints_by_active_joints(robot)
         self.poses = [(*field.pose(read_placement(x)), field.pose(read_axis(x.axis))[0]) for x in robot.links]
 
     @property
     def base_rows(self) -> int:
-        """Six channels of the base come first where it floats or its reactions are measured."""
+        """Number of rows of the base, which come first: six where it floats or its reactions are measured, else 0."""
         return 6 if self.robot.floating or self.reactions else 0
 
     @property
@@ -193,19 +193,19 @@ class _RegressorWriter:
         base = self.base_rows
         joints = {k: base + i for i, k in enumerate(self.robot.tree_joints)} if self.torques else {}
         out = np.zeros((N, base + len(joints), len(self.columns)), dtype=object)
-        states = {-1: self._resting_base(N)}
+        states = {-1: self._resting_base_motion(N)}
         for k in self.robot.topological_order:
             link = self.robot.links[k]
             if link.kind == "floating":
-                states[k] = self._free_base(N)
+                states[k] = self._floating_base_motion(N)
             else:
                 states[k] = self._link_motion(k, states[link.parent], drives.get(link.joint))
                 if k in joints:
                     self._add_channel(k, states[k], joints[k])
-            first = self.columns.first_of_link[k]
+            first = self.columns.first_column_of_link[k]
             out[:, states[k].seen, first : first + 10] = _link_rows(states[k], self.field.p)
         active = self._project_to_active(out, joints)
-        for k, column in self.columns.rotor_of_link.items():
+        for k, column in self.columns.rotor_column_of_link.items():
             if joints:
                 active[:, base + self.robot.active_links.index(k), column] = drives[self.robot.links[k].joint].a
         return self._with_offsets(active)
@@ -228,29 +228,29 @@ class _RegressorWriter:
                 z = z * np.array([pow(int(y), steps, p) for y in x.z], dtype=object) % p
             for k, offset in gear.offsets:
                 q = q + self.field.field_element(k * Fraction(read_length(offset)))
-                z = z * self._offset_point(joint, k, offset) % p
+                z = z * self._circle_point_of_offset(joint, k, offset) % p
             drives[joint] = _JointMotion(q % p, z, v % p, a % p)
         return drives
 
-    def _offset_point(self, joint: str, factor: Fraction, offset: float) -> int:
+    def _circle_point_of_offset(self, joint: str, factor: Fraction, offset: float) -> int:
         """Point of the circle at a coupling's offset, 1 for a joint that does not turn."""
         turns = any(link.joint == joint and link.kind == "revolute" for link in self.robot.links)
         return self.field.circle_point(read_angle(offset), factor) if turns else 1
 
-    def _resting_base(self, N: int) -> _LinkMotion:
-        """The base at rest, with six twists where its reactions are measured."""
+    def _resting_base_motion(self, N: int) -> _LinkMotion:
+        """Motion of a base at rest, with six twists where its reactions are measured."""
         p = self.field.p
         g = np.array([-self.field.field_element(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
         still = np.zeros((N, 3), dtype=object)
         return _LinkMotion(still, still, np.tile(g, (N, 1)), *_base_twists(N, 6 if self.reactions else 0))
 
-    def _free_base(self, N: int) -> _LinkMotion:
-        """A floating base: any motion; its acceleration takes gravity in."""
+    def _floating_base_motion(self, N: int) -> _LinkMotion:
+        """Random motion of a floating base, gravity included in its acceleration."""
         w, wd, a = (self.field.random_elements(N, 3) for _ in range(3))
         return _LinkMotion(w, wd, a, *_base_twists(N, 6))
 
     def _link_motion(self, k: int, parent: _LinkMotion, drive: _JointMotion | None) -> _LinkMotion:
-        """State of link k from its parent's (Luh, Walker & Paul), with the channels that its parent has."""
+        """Motion of link k from its parent's (Luh, Walker & Paul), with the channels that its parent has."""
         p = self.field.p
         revolute = self.robot.links[k].kind == "revolute"
         R0, t0, Q = self.poses[k]
@@ -273,7 +273,7 @@ class _RegressorWriter:
         return _LinkMotion(w, wd, a, parent.seen, parent.angular @ R % p, linear)
 
     def _add_channel(self, k: int, state: _LinkMotion, row: int) -> None:
-        """Add the channel of joint k: its unit twist."""
+        """Add the channel of joint k, its unit twist, to the state of its link."""
         own = np.tile(self.poses[k][2][:, 2], (len(state.w), 1, 1))
         nothing = np.zeros_like(own)
         angular, linear = (own, nothing) if self.robot.links[k].kind == "revolute" else (nothing, own)
@@ -294,7 +294,7 @@ class _RegressorWriter:
         return np.asarray(G.T @ out % self.field.p)
 
     def _with_offsets(self, rows: Numbers) -> Numbers:
-        """Offset columns first where the channels are tared; channels that are not measured become zero."""
+        """Rows with offset columns first where channels are tared; channels that are not measured become zero."""
         if self.reactions:
             rows[:, self.blind] = 0
         rows[:, :, self.known] = 0

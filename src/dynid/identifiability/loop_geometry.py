@@ -27,7 +27,7 @@ from dynid.identifiability.exact_geometry import (
     read_length,
     read_placement,
 )
-from dynid.identifiability.finite_field import joints_in_active_ones
+from dynid.identifiability.finite_field import joints_by_active_joints
 from dynid.messages import Message, Option
 from dynid.robot.robot import DIRECTIONS, Robot
 from dynid.robot.transform import Array
@@ -54,19 +54,19 @@ class Mechanism:
 
     @staticmethod
     def of_robot(robot: Robot) -> Mechanism:
-        """Balls around the numbers that the robot's floats stand for (see `exact_reading`)."""
-        gears = joints_in_active_ones(robot)
+        """Mechanism of balls around the numbers that the robot's floats stand for (see `exact_geometry`)."""
+        gears = joints_by_active_joints(robot)
         names = [*robot.joint_names, *(name for c in robot.closures for name in c.passive)]
         place = {name: i for i, name in enumerate(names)}
-        C = np.full((len(robot.tree_joints), len(names)), ball(0), dtype=object)
-        offset = np.full(len(C), ball(0), dtype=object)
+        C = np.full((len(robot.tree_joints), len(names)), ball_of_rational(0), dtype=object)
+        offset = np.full(len(C), ball_of_rational(0), dtype=object)
         for row, k in enumerate(robot.tree_joints):
             gear, turns = gears[robot.links[k].joint], robot.links[k].kind == "revolute"
             for name, factor in gear.factors.items():
-                C[row, place[name]] = ball(factor)
+                C[row, place[name]] = ball_of_rational(factor)
             for factor, value in gear.offsets:
-                exact = _angle_as_ball(read_angle(value)) if turns else ball(Fraction(read_length(value)))
-                offset[row] += ball(factor) * exact
+                exact = _angle_as_ball(read_angle(value)) if turns else ball_of_rational(Fraction(read_length(value)))
+                offset[row] += ball_of_rational(factor) * exact
         poses = [_pose_of_motions(() if x.kind == "floating" else read_placement(x)) for x in robot.links]
         axes = [_pose_of_motions(read_axis(x.axis) if x.moves else ())[0][:, 2] for x in robot.links]
         points = [[[clean_length(float(x)) for x in point] for point in c.points] for c in robot.closures]
@@ -84,7 +84,7 @@ class Mechanism:
         return Mechanism(self.robot, *(x.astype(np.float64) for x in parts))
 
     def perturbed(self, share: float) -> Mechanism:
-        """Mechanism with every length, angle, coupling and the vertical changed by about this share."""
+        """Return the mechanism with every length, angle, coupling and the vertical changed by about this share."""
         rng = np.random.default_rng(1)
 
         def random_change(shape: tuple[int, ...], size: float) -> Numbers:
@@ -115,7 +115,7 @@ class Mechanism:
 
     @property
     def units(self) -> Array:
-        """What counts as 1 for each of y: a radian, or the mechanism's size."""
+        """Size that counts as 1 for each of y: a radian, or the mechanism's length."""
         kinds = {link.joint: link.kind for link in self.robot.links}
         names = [*self.robot.joint_names, *(name for c in self.robot.closures for name in c.passive)]
         return np.array([1.0 if kinds[name] == "revolute" else self.size for name in names])
@@ -179,7 +179,7 @@ class Mechanism:
         return np.asarray(self.C[:, : self.n] + self.C[:, self.n :] @ follow)
 
 
-def ball(x: Fraction | int) -> arb:
+def ball_of_rational(x: Fraction | int) -> arb:
     """Ball around a rational number."""
     from flint import arb
 
@@ -190,13 +190,13 @@ def balls_around(values: Any, shape: tuple[int, ...]) -> Numbers:
     """Balls around floats, decimals or fractions."""
     flat = np.array(values, dtype=object).ravel()
     out = np.empty(len(flat), dtype=object)
-    out[:] = [ball(Fraction(x)) for x in flat]
+    out[:] = [ball_of_rational(Fraction(x)) for x in flat]
     return out.reshape(shape)
 
 
 def zeros_of_kind(shape: tuple[int, ...], like: Numbers) -> Numbers:
-    """Zeros, balls or floats as `like` is."""
-    return np.full(shape, ball(0) if like.dtype == object else 0.0)
+    """Array of zeros, of balls or floats as `like` is."""
+    return np.full(shape, ball_of_rational(0) if like.dtype == object else 0.0)
 
 
 def _angle_as_ball(angle: Angle) -> arb:
@@ -204,7 +204,7 @@ def _angle_as_ball(angle: Angle) -> arb:
     from flint import arb
 
     if angle.millidegrees is None:
-        return ball(Fraction(angle.radians))
+        return ball_of_rational(Fraction(angle.radians))
     return arb.pi() * angle.millidegrees / (FULL_TURN // 2)
 
 
@@ -298,7 +298,7 @@ FAR = 1.0
 
 
 def find_assembly(mechanism: Mechanism) -> tuple[Array, tuple[Message, ...]]:
-    """Y in floats at the assembly nearest to the declared one, with warnings; refused at a dead point or if open."""
+    """Positions y (floats) of the assembly nearest to the declared one, and warnings; raise at a dead point."""
     robot, n = mechanism.robot, mechanism.n
     loop = loop_map(robot)
     assert loop is not None
@@ -425,7 +425,7 @@ class Paths:
 
 
 def _follower_step(J: Array, right: Array, n: int) -> Array:
-    """Move of the followers for a change of the equations; huge where they are singular, so that the path ends."""
+    """Step of the followers for a change of the equations; huge where they are singular, so that the path ends."""
     passive = J[:, :, n:]
     dead = np.linalg.det(passive) == 0.0
     step = np.linalg.solve(np.where(dead[:, None, None], np.eye(passive.shape[1]), passive), right[..., None])[..., 0]

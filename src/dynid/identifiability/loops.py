@@ -29,7 +29,7 @@ from dynid.identifiability.loop_geometry import (
     Mechanism,
     Numbers,
     Paths,
-    ball,
+    ball_of_rational,
     cross,
     enclose_positions,
     find_assembly,
@@ -136,7 +136,7 @@ def _result_with_certificate(
 
 
 def _check_over_primes(question: Question, kept: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[Message, ...]]:
-    """Primes over which the same columns are kept; a warning where others are."""
+    """Primes over which the same columns are kept, and a warning where other columns are."""
     robot, model = question.robot, question.model
     if model == "momentum":
         robot = replace(robot, gravity=np.zeros(3))
@@ -189,15 +189,15 @@ class _RegressorWriter:
         self.offsets = len(measured) if question.tared else 0
         self.rotors = {
             self.pairs.index((self.base + robot.active_links.index(k),) * 2): column
-            for k, column in self.columns.rotor_of_link.items()
+            for k, column in self.columns.rotor_column_of_link.items()
             if torques
         }
-        self.left_out = list(question.known)
+        self.left_out = list(question.known_zero_columns)
         self.written = np.empty((0, self.offsets + len(self.columns)), dtype=object)
 
     @property
     def rows_per_position(self) -> int:
-        """Rows per position."""
+        """Number of rows per position."""
         return len(self.pairs) + len(self.weighed)
 
     def rows_at_new_positions(self, count: int) -> Numbers:
@@ -212,7 +212,7 @@ class _RegressorWriter:
         return new
 
     def rows(self, mechanism: Mechanism, y: Array) -> Numbers:
-        """Rows at the exact positions near y."""
+        """Rows of the model at the exact positions near y."""
         balls = enclose_positions(mechanism, y)
         G = mechanism.tangent(balls)
         Rs, ts = mechanism.poses_in_parents(balls)
@@ -222,7 +222,7 @@ class _RegressorWriter:
         still = zeros_of_kind((N, directions, 3), G)
         w, v, g = {-1: still.copy()}, {-1: still.copy()}, {-1: np.broadcast_to(mechanism.gravity, (N, 3))}
         for i in range(base // 2):
-            v[-1][:, i, i] = w[-1][:, 3 + i, i] = ball(1)
+            v[-1][:, i, i] = w[-1][:, 3 + i, i] = ball_of_rational(1)
         joint = {k: j for j, k in enumerate(robot.tree_joints)}
         first, second = [i for i, _ in self.pairs], [j for _, j in self.pairs]
         for k in robot.topological_order:
@@ -232,17 +232,17 @@ class _RegressorWriter:
             if k in joint:
                 moved = w[k] if robot.links[k].kind == "revolute" else v[k]
                 moved[:, base:] = moved[:, base:] + G[:, joint[k], :, None] * mechanism.axis[k]
-            place = self.offsets + self.columns.first_of_link[k]
+            place = self.offsets + self.columns.first_column_of_link[k]
             pairs = _kinetic_energy_row(w[k][:, first], v[k][:, first], w[k][:, second], v[k][:, second])
             out[:, : len(self.pairs), place : place + 10] = pairs
             if self.weighed:
                 weights = _gravity_power_row(w[k][:, self.weighed], v[k][:, self.weighed], g[k][:, None])
                 out[:, len(self.pairs) :, place + 6 : place + 10] = weights
         for row, column in self.rotors.items():
-            out[:, row, self.offsets + column] = ball(1)
+            out[:, row, self.offsets + column] = ball_of_rational(1)
         for i in range(self.offsets if self.weighed else 0):
-            out[:, len(self.pairs) + i, i] = ball(1)
-        out[:, :, [self.offsets + k for k in self.left_out]] = ball(0)
+            out[:, len(self.pairs) + i, i] = ball_of_rational(1)
+        out[:, :, [self.offsets + k for k in self.left_out]] = ball_of_rational(0)
         return out.reshape(-1, out.shape[2])
 
 
@@ -285,7 +285,7 @@ class _Echelon:
         for other, reduced in zip(self.pivots, self.rows, strict=True):
             if other > pivot:
                 row[other + 1 :] = row[other + 1 :] - row[other] * reduced[other + 1 :]
-                row[other] = ball(0)
+                row[other] = ball_of_rational(0)
         return {k: float(x) for k, x in enumerate(row) if not x.contains(0)}
 
 
@@ -320,15 +320,15 @@ def _eliminate(A: Numbers) -> _Echelon:
         best = active[int(np.argmax(lower))]
         if A[best, c].contains(0):
             found.largest = max(found.largest, *(float(A[i, c].abs_upper()) for i in active))
-            A[active, c] = ball(0)
+            A[active, c] = ball_of_rational(0)
             continue
         found.smallest = min(found.smallest, max(lower))
         A[[r, best]] = A[[best, r]]
         A[r, c + 1 :] = A[r, c + 1 :] / A[r, c]
         below = [i for i in range(r + 1, len(A)) if not A[i, c].is_zero()]
         A[below, c + 1 :] = A[below, c + 1 :] - A[below, c, None] * A[r, c + 1 :]
-        A[r, c] = ball(1)
-        A[below, c] = ball(0)
+        A[r, c] = ball_of_rational(1)
+        A[below, c] = ball_of_rational(0)
         found.pivots.append(c)
         found.rows.append(A[r])
         found.sizes.append(max(lower))

@@ -69,7 +69,7 @@ class EchelonForm:
         return len(self.rows)
 
     def add(self, row: Row) -> bool:
-        """Add a row; False if it depends on the rows so far. It is tested for zero before it is normalised."""
+        """Add a row, reduced by those so far; return False if it depends on them."""
         rest = dict(row)
         for pivot in [k for k in row if k in self.rows]:
             _subtract_multiple(rest, rest[pivot], self.rows[pivot])
@@ -218,7 +218,7 @@ def parameter_map(R: Matrix, p: Vector) -> tuple[Row, ...]:
 
 
 def _rotated_inertia_element(R: Matrix, i: int, k: int) -> Row:
-    """Element (i, k) of R J R'."""
+    """Row of element (i, k) of R J R' on XX XY XZ YY YZ ZZ."""
     row: Row = {}
     for a in range(3):
         if R[i][a] and R[k][a]:
@@ -383,7 +383,7 @@ def find_by_nullspace(
     known = frozenset(robot.known_zeros)
     left_out = frozenset(k for k, name in enumerate(columns.names) if name in known)
     with many_digits():
-        conditions = find_conditions(robot, measured, rotors=frozenset(columns.rotor_of_link))
+        conditions = find_conditions(robot, measured, rotors=frozenset(columns.rotor_column_of_link))
         weights = [] if tared else weight_rows(robot, measured)
         roots = [c for c in conditions if robot.links[c.link].parent < 0]
         if weights and len(roots) == 1:
@@ -398,7 +398,7 @@ def find_by_nullspace(
 
 
 def _measurements_of_model(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Measurements:
-    """What a model measures; refused where the method does not apply."""
+    """Measurements of a model; raise where the null space method does not apply."""
     if robot.couplings or robot.closures:
         raise ModelError(
             "closed_loops_or_couplings", "'{robot}' has couplings or closed loops, to which the method nullspace does "
@@ -500,9 +500,9 @@ def _regroup_all_links(
 
 def _columns_of_link(columns: ColumnSet, link: int) -> dict[int, int]:
     """Column of each of a link's ten or eleven parameters."""
-    first = columns.first_of_link[link]
+    first = columns.first_column_of_link[link]
     place = {i: first + i for i in range(10)}
-    rotor = columns.rotor_of_link.get(link)
+    rotor = columns.rotor_column_of_link.get(link)
     return place if rotor is None else place | {IA: rotor}
 
 

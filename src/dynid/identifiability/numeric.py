@@ -216,7 +216,7 @@ def _accept_columns(A: Array, noise: Array | None, tolerance: float = TOLERANCE)
 def _result_of_columns(
     split: _ScaledColumns, found: _AcceptedColumns, accepted: NDArray[np.bool_], beta: Array
 ) -> NumericResult:
-    """Regrouping of the accepted columns; beta gives the others in terms of them."""
+    """Numeric result of the accepted columns; beta gives the others in terms of them."""
     columns = np.array(split.columns, dtype=np.int64)
     kept, others = columns[accepted], columns[~accepted]
     matrix = np.zeros((len(kept), split.total))

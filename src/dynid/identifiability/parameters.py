@@ -50,7 +50,7 @@ class BaseParameters:
 
     @property
     def count(self) -> int:
-        """How many base parameters there are."""
+        """Number of base parameters."""
         return len(self.kept)
 
     @property
@@ -71,13 +71,15 @@ class BaseParameters:
     @cached_property
     def known(self) -> tuple[Parameter, ...]:
         """Parameters known to be zero, which take no part."""
-        return tuple(self.columns[k] for k in self.question.known)
+        return tuple(self.columns[k] for k in self.question.known_zero_columns)
 
     @cached_property
     def no_effect(self) -> tuple[Parameter, ...]:
         """Parameters that the model does not see at all."""
         silent = ~np.any(self.regrouping.matrix != 0.0, axis=0)
-        return tuple(name for k, name in enumerate(self.columns) if silent[k] and k not in self.question.known)
+        return tuple(
+            name for k, name in enumerate(self.columns) if silent[k] and k not in self.question.known_zero_columns
+        )
 
     @cached_property
     def regrouped(self) -> tuple[Parameter, ...]:
@@ -135,7 +137,7 @@ class BaseParameters:
 
 
 def rules_apply(question: Question) -> bool:
-    """Whether the rules apply: fixed bases, and models that see what torques see; loops are opened first."""
+    """Whether the rules of Khalil & Bennis apply: fixed bases, models that see what torques see."""
     return (
         question.model in ("torque", "static", "energy", "power")
         and not question.robot.floating
@@ -166,7 +168,7 @@ def _symbolic_coefficients(question: Question, found: Regrouping) -> Coefficient
 
 
 def _add_multiple(row: dict[int, Form | float], share: float, other: dict[int, Form | float]) -> None:
-    """Add share times another row; shares that are simple fractions are taken for them."""
+    """Add share times another row, in place; shares that are simple fractions are made exact."""
     simple = Fraction(share).limit_denominator(1000)
     exact = simple if abs(float(simple) - share) < 1e-9 else Fraction(repr(share))
     for column, coefficient in other.items():

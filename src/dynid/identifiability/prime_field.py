@@ -33,7 +33,7 @@ class Field:
     unit: Fraction
 
     @staticmethod
-    def of(robot: Robot, p: int, chance: random.Random) -> Field:
+    def for_robot(robot: Robot, p: int, chance: random.Random) -> Field:
         """Return a field whose unit divides every angle of the robot that is not in whole millidegrees."""
         motions = [m for link in robot.links for m in (*read_placement(link), *read_axis(link.axis))]
         angles = [m.angle for m in motions if isinstance(m, Turn)]
@@ -64,7 +64,7 @@ class Field:
         return pow(self.generic, int(steps), self.p)
 
     def field_element(self, value: Fraction | Decimal) -> int:
-        """A rational number as an element."""
+        """Element of the field that a rational number is."""
         exact = Fraction(value)
         return exact.numerator * pow(exact.denominator, -1, self.p) % self.p
 

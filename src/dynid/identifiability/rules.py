@@ -63,7 +63,7 @@ class Ledger:
 
     def column_index(self, link: int, symbol: int) -> int:
         """Index of a link's inertial column."""
-        return self.columns.first_of_link[link] + symbol
+        return self.columns.first_column_of_link[link] + symbol
 
     def eliminate_column(self, column: int, heirs: Iterable[tuple[int, Number]] = ()) -> None:
         """Remove a column; each heir takes it over with a coefficient (Khalil & Bennis 1994, relation 3)."""
@@ -139,7 +139,7 @@ def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = 
 
 
 def apply_rules(ledger: Ledger) -> None:
-    """All rules, link by link from the tips to the base; inside a link, rule 2 comes before rule 3."""
+    """Apply all rules in place, link by link from the tips to the base, inside a link rule 2 before rule 3."""
     for j in reversed(ledger.robot.topological_order):
         for rule in _RULES[ledger.robot.links[j].kind]:
             rule(ledger, j)
@@ -153,14 +153,14 @@ def rule_fixed(ledger: Ledger, j: int) -> None:
 
 def rule_rotor_revolute(ledger: Ledger, j: int) -> None:
     """Ia joins ZZ at r1, and at r2 where a_r2 is perpendicular to a_r1 (not in the paper)."""
-    facts, rotor = ledger.facts[j], ledger.columns.rotor_of_link.get(j)
+    facts, rotor = ledger.facts[j], ledger.columns.rotor_column_of_link.get(j)
     if rotor is not None and (facts.is_r1 or (facts.is_r2 and facts.perpendicular)):
         ledger.eliminate_column(rotor, [(ledger.column_index(j, ZZ), ledger.numbers.one)])
 
 
 def rule_rotor_prismatic(ledger: Ledger, j: int) -> None:
     """Ia joins M, less a point mass on the parent, where nothing else pulls along a still axis (not in the paper)."""
-    facts, rotor = ledger.facts[j], ledger.columns.rotor_of_link.get(j)
+    facts, rotor = ledger.facts[j], ledger.columns.rotor_column_of_link.get(j)
     if rotor is not None and facts.still_slide:
         mass = [(column, -x) for column, x in ledger.in_parent_columns(j, M)]
         ledger.eliminate_column(rotor, [(ledger.column_index(j, M), ledger.numbers.one), *mass])
@@ -246,10 +246,10 @@ _RULES: Mapping[str, tuple[Callable[[Ledger, int], None], ...]] = {
 
 def _rows_in_own_frames(robot: Robot, table: Robot, ledger: Ledger) -> dict[int, Row]:
     """Rows over the columns in the robot's own link frames: X_mdh = A X_own, link by link."""
-    images: dict[int, Row] = {k: {k: ledger.numbers.one} for k in ledger.columns.rotor_of_link.values()}
+    images: dict[int, Row] = {k: {k: ledger.numbers.one} for k in ledger.columns.rotor_column_of_link.values()}
     for k, T in _poses_of_own_frames(robot, table).items():
         A = change_of_frame(T)
-        first = ledger.columns.first_of_link[k]
+        first = ledger.columns.first_column_of_link[k]
         for i in range(10):
             images[first + i] = {
                 first + int(c): _number_of_float(A[i, c], ledger.numbers) for c in np.flatnonzero(A[i])
@@ -279,7 +279,7 @@ def _poses_of_own_frames(robot: Robot, table: Robot) -> dict[int, Transform]:
 
 
 def _without_columns(row: Row, gone: set[int]) -> Row:
-    """Row without the columns that are gone."""
+    """Row without the columns in `gone`."""
     return {column: x for column, x in row.items() if column not in gone} if gone else row
 
 
@@ -314,7 +314,7 @@ def _is_reduced_row(kept: int, row: Row, rows: Mapping[int, Row]) -> bool:
 
 
 def _result_of_rows(rows: dict[int, Row], p: int, known: set[int]) -> RuleResult:
-    """Result of the final rows."""
+    """Rule result of the final rows by kept column."""
     matrix = np.zeros((len(rows), p))
     for i, row in enumerate(rows.values()):
         for column, x in row.items():

@@ -60,7 +60,7 @@ class Question:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All columns in question, friction last."""
+        """Columns of the parameters in question, friction last."""
         standard = standard_columns(self.robot, rotor_inertia=self.rotor_inertia).columns
         return (*standard, *friction_columns(self.robot, self.friction))
 
@@ -70,25 +70,25 @@ class Question:
         return None if self.robot.sensor is None else self.robot.sensor.channels
 
     @property
-    def sees_plain_directions(self) -> bool:
-        """Whether forces and moments measured at the base are along the axes of frame 0, or all six."""
+    def measures_along_frame_axes(self) -> bool:
+        """Whether forces and moments at the base are measured along axes of frame 0, or all six."""
         sensor = self.robot.sensor
-        return "reaction" not in self.model or sensor is None or sensor.is_plain or len(sensor.channels) == 6
+        return "reaction" not in self.model or sensor is None or sensor.is_in_base_frame or len(sensor.channels) == 6
 
     @property
-    def offsets(self) -> int:
+    def offset_count(self) -> int:
         """Number of columns of free offsets, which come after all others."""
         return len(Reaction().channels(self.robot)) if self.tared else 0
 
     @property
-    def known(self) -> tuple[int, ...]:
-        """Columns of parameters known to be zero."""
+    def known_zero_columns(self) -> tuple[int, ...]:
+        """Indices of the columns of parameters that are known to be zero."""
         zeros = set(self.robot.known_zeros)
         return tuple(k for k, column in enumerate(self.columns) if column.name in zeros)
 
 
 def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
-    """Positions inside the limits (a turn, or 1 m, where there are none), velocities and accelerations likewise.
+    """Random positions, velocities and accelerations inside the limits (a turn, or 1 m, where there are none).
 
     For implicit loops, samples that do not close, or only through or near a singular position, are moved towards the
     stated assembly until they do: all of them are of one assembly mode.
@@ -144,8 +144,8 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
         silent = np.zeros((len(torque), reaction.shape[1] - torque.shape[1]))
         return np.concatenate([np.hstack([torque, silent]), reaction])
     robot, model = question.robot, find_model(question.model)
-    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_loop_gap(gap)
-    rows = model.rows(stage.scene(model.observed_motion(motion)))
+    stage = Stage.for_robot(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_loop_gap(gap)
+    rows = model.rows(stage.scene_along(model.observed_motion(motion)))
     if question.friction:
         own = friction_rows(motion, question.friction)
         if robot.floating:
@@ -166,7 +166,7 @@ class RandomRows:
 
 
 def draw_rows(question: Question, rows: int, seed: int) -> RandomRows:
-    """At least `rows` random rows."""
+    """Draw at least `rows` random rows of the model."""
     channels = _rows_per_sample(question)
     samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
     motion = random_samples(question.robot, max(samples, 2), seed)
@@ -183,7 +183,7 @@ def independent_draws(question: Question, rows: int, seed: int) -> list[RandomRo
 
 
 def _rows_per_sample(question: Question) -> int:
-    """Rows per sample of the model in question."""
+    """Number of rows per sample of the model in question."""
     if question.model == "reaction":
         return len(Reaction().channels(question.robot))
     if question.model in ("energy", "power"):
@@ -220,7 +220,7 @@ class ScaledRows:
 
 
 def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, float]) -> ScaledRows:
-    """Optimise samples of the energy, torque or static model; energy rows are the functions h themselves."""
+    """Optimise samples so that entries are of similar size (energy, torque or static model); energy by h itself."""
     if question.model not in ("energy", "torque", "static") or question.friction or question.robot.floating:
         raise ModelError(
             "scaling_not_applicable", "scaling is for the energy, torque and static models of robots on a fixed base",
@@ -251,20 +251,20 @@ class _ModelRows:
     def __init__(self, question: Question) -> None:
         self.question = question
         columns = standard_columns(question.robot, rotor_inertia=question.rotor_inertia)
-        self.stage = Stage.of(question.robot, columns)
+        self.stage = Stage.for_robot(question.robot, columns)
 
     def __call__(self, motion: Motion, gap: float = 0.0) -> Array:
         stage = self.stage.with_loop_gap(gap)
         if self.question.model == "energy":
-            return power_or_energy_rows(stage.scene(motion), ENERGY)[:, None, :]
+            return power_or_energy_rows(stage.scene_along(motion), ENERGY)[:, None, :]
         model = find_model(self.question.model)
-        return model.rows(stage.scene(model.observed_motion(motion)))
+        return model.rows(stage.scene_along(model.observed_motion(motion)))
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows) by q, v, a."""
         q = self.question
         if q.model == "energy":
-            scene = self.stage.scene(motion)
+            scene = self.stage.scene_along(motion)
             return gradient_by_active(scene, power_or_energy_adjoint(scene, ENERGY, weights[:, 0]))
         flat = weights.reshape(-1, weights.shape[2])
         return regressor_adjoint(q.robot, motion, flat, model=q.model, rotor_inertia=q.rotor_inertia)
@@ -274,18 +274,18 @@ class _ModelRows:
         W = self(motion)
         size = np.ptp(W, axis=0) if self.question.model == "energy" else np.abs(W).max(axis=0)
         mask = size > ZERO * size.max()
-        mask[:, list(self.question.known)] = False
+        mask[:, list(self.question.known_zero_columns)] = False
         return np.asarray(mask)
 
 
 def _optimise_scaling(model: _ModelRows, mask: Array, start: Motion, weights: tuple[float, float]) -> Motion:
-    """All rows at once: they are independent, so the sum of their criteria has a separable gradient."""
+    """Motion whose rows have the best scaling, all samples at once: their criteria are independent."""
     shape = start.q.shape
     uses_a = model.question.model != "energy"
     x = np.stack([start.q, start.v, start.a])
 
     def objective(flat: Array, p: float) -> tuple[float, Array]:
-        """Criterion and its slope at samples (q, v, a), one after the other."""
+        """Criterion and its gradient at samples (q, v, a), one after the other."""
         q, v, a = flat.reshape(3, *shape)
         motion = Motion(start.t, q, v, a)
         try:
@@ -308,7 +308,7 @@ def _optimise_scaling(model: _ModelRows, mask: Array, start: Motion, weights: tu
 
 
 def _joint_bounds(question: Question, samples: int) -> scipy.optimize.Bounds:
-    """Joint limits where there are some."""
+    """Bounds of all samples' positions, velocities and accelerations by the joint limits, where there are some."""
     limits = question.robot.limits
     low = [np.tile(x, (samples, 1)) for x in (limits.position[:, 0], -limits.velocity, -limits.acceleration)]
     high = [np.tile(x, (samples, 1)) for x in (limits.position[:, 1], limits.velocity, limits.acceleration)]
@@ -316,7 +316,7 @@ def _joint_bounds(question: Question, samples: int) -> scipy.optimize.Bounds:
 
 
 def _scaling_criterion(W: Array, mask: Array, weights: tuple[float, float], p: float) -> tuple[float, Array]:
-    """Sum over samples of log(l1 |W|_F + l2 S_p), and its slope by W."""
+    """Sum over samples of log(l1 |W|_F + l2 S_p), and its gradient by W."""
     l1, l2 = weights
     A = np.where(mask, np.maximum(np.abs(W), 1e-12), 1.0)
     logs = np.where(mask, np.log(A), 0.0)
@@ -362,7 +362,7 @@ def _scaling_of_stack(W: Array, mask: Array) -> float:
 def draw_scaled_rows(
     question: Question, rows: int, seed: int, weights: tuple[float, float]
 ) -> tuple[ScaledRows, RandomRows, int]:
-    """Scaled rows, the matrix to factor, and how many free constant columns it ends in.
+    """Draw scaled rows; return them, the matrix to factor, and how many free constant columns it ends in.
 
     Energy functions contain constants, so a column of ones takes part; differences would undo the scaling.
     """

@@ -73,7 +73,7 @@ class Ring:
         self.unit = self.context.constant(1)
 
     def ratio(self, num: fmpq_mpoly, den: fmpq_mpoly) -> Form:
-        """Cancelled quotient."""
+        """Form of a quotient, cancelled."""
         for c, s in self.pairs:
             num, den = self.without_square(num, s, c), self.without_square(den, s, c)
         if not den.is_constant():
@@ -217,7 +217,7 @@ Vector = tuple[Number, Number, Number]
 
 
 def dot(u: Vector, v: Vector) -> Number:
-    """Scalar product."""
+    """Scalar product of two vectors of numbers."""
     return u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
 
 
@@ -231,7 +231,7 @@ class Numbers:
         self.z: Vector = (self.zero, self.zero, self.one)
 
     def integer(self, k: int) -> Number:
-        """Return an integer."""
+        """Number of an integer."""
         return Number(Decimal(k), None if self.ring is None else self.ring.constant(k))
 
     def is_zero(self, x: Number) -> bool:
@@ -243,7 +243,7 @@ class Numbers:
         return self.is_zero(v[0]) and self.is_zero(v[1])
 
     def length(self, length: Expression) -> Number:
-        """Return the decimal number that a length (m) is written as; one that is 0 is 0 in its form, too."""
+        """Number that a length (m) is written as; its form is 0 where it is 0."""
         value = read_length(length.value)
         if not value:
             return self.zero
@@ -262,7 +262,7 @@ class Numbers:
 
 
 def numbers_of_robot(robot: Robot, *, symbolic: bool, smallest: Decimal = ZERO) -> Numbers:
-    """Return plain numbers, or numbers with forms in the symbols and angles of the robot's table."""
+    """Numbers for a robot's geometry: plain, or with forms in the symbols and angles of its table."""
     if not symbolic:
         return Numbers(smallest=smallest)
     lengths: dict[str, None] = {}

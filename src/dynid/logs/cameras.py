@@ -77,7 +77,7 @@ class Camera:
 
     @property
     def centre(self) -> Array:
-        """Where the camera is, (3,)."""
+        """Centre of projection (3,), where the camera is."""
         return np.asarray(-np.linalg.solve(self.matrix[:, :3], self.matrix[:, 3]))
 
     def undistort(self, points: Array) -> tuple[Array, Array]:
@@ -142,7 +142,7 @@ class Triangulation:
     warnings: tuple[Message, ...]
 
     def scaled(self, factor: float) -> Triangulation:
-        """Return the same in another unit of length."""
+        """Return the triangulation in another unit of length."""
         return Triangulation(
             factor * self.points, factor**2 * self.covariance, self.views, self.error, self.dropped, self.warnings
         )
@@ -262,7 +262,7 @@ def _triangulate_points(cameras: Sequence[Camera], flat: Array) -> tuple[Array, 
 
 
 def _reprojection_residuals(P: Array, u: Array, X: Array) -> tuple[Array, Array, Array]:
-    """What image points miss, u - u(X) (B, C, 2), its derivative's negative du/dX (B, C, 2, 3), and depths (B, C)."""
+    """Residuals u - u(X) (B, C, 2) of image points, derivatives du/dX (B, C, 2, 3), and depths (B, C)."""
     Y = np.einsum("cik,bk->bci", P[..., :3], X) + P[..., 3]
     depth = np.where(np.abs(Y[..., 2]) > 1e-12, Y[..., 2], 1e-12)
     image = Y[..., :2] / depth[..., None]
@@ -271,7 +271,7 @@ def _reprojection_residuals(P: Array, u: Array, X: Array) -> tuple[Array, Array,
 
 
 def _linear_start(cameras: Sequence[Camera], P: Array, u: Array, used: NDArray[np.bool_]) -> Array:
-    """Least singular vector of the rows u P3 - P1, v P3 - P2, in pixels over the focal length, lengths centred."""
+    """Start of the iteration: least singular vector of the rows u P3 - P1, v P3 - P2, scaled and centred."""
     centre = np.mean([camera.centre for camera in cameras], axis=0)
     size = max(float(np.linalg.norm([camera.centre - centre for camera in cameras], axis=1).max()), 1e-12)
     T = np.eye(4)
@@ -299,7 +299,7 @@ def _largest_ray_angle(P: Array, u: Array, used: NDArray[np.bool_]) -> Array:
 
 
 def _check_cameras(cameras: Sequence[Camera]) -> None:
-    """Refuse cameras from which no depth can be had."""
+    """Raise where fewer than two cameras, or cameras at one place, give no depth."""
     names = [camera.name for camera in cameras]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

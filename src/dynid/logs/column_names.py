@@ -134,7 +134,7 @@ def _check_units_fit_joints(log: str, channel: str, units: tuple[str, ...], robo
 
 TIMES = frozenset({"t", "time", "times", "timestamp", "timestamps", "stamp"})
 _CHANNELS = {
-    "q": ("q", "position", "positions", "pos", "qpos", "angle", "angles"),
+    "q": ("q", "position", "positions", "pos", "qpos"),
     "v": ("v", "qd", "dq", "velocity", "velocities", "vel", "qdot", "qvel"),
     "a": ("a", "qdd", "ddq", "acceleration", "accelerations", "acc", "qddot", "qacc"),
     "tau": ("tau", "torque", "torques", "effort", "efforts", "current", "currents", "trq"),
@@ -249,7 +249,7 @@ class ColumnNameReader:
 
 
 def _split_off_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
-    """Take the word of the channel out; a letter before a number is a joint's label where another word is there."""
+    """Tokens without the word of the channel, the channel, and its unit or label."""
     pairs = ((("q", "dot"), "v"), (("q", "ddot"), "a"), (("q", "dot", "dot"), "a"), (("qfrc", "actuator"), "tau"))
     for dotted, channel in pairs:
         start = _position_of_tokens(tokens, dotted)

@@ -60,11 +60,11 @@ class _HashedRows:
     values: tuple[Marks, ...]
 
     def select_rows(self, part: slice | NDArray[np.int64]) -> _HashedRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         return _HashedRows(self.keys[part], self.t[part], tuple(x[part] for x in self.values))
 
     def append_rows(self, after: _HashedRows) -> _HashedRows:
-        """These rows and others after them."""
+        """Return these rows with others after them."""
         values = zip(self.values, after.values, strict=True)
         keys, t = np.concatenate([self.keys, after.keys]), np.concatenate([self.t, after.t])
         return _HashedRows(keys, t, tuple(np.concatenate(pair) for pair in values))
@@ -78,7 +78,7 @@ class ContentMarker:
         self._content = Content(np.zeros(0, dtype=np.uint64), np.zeros(0))
 
     def add_samples(self, samples: Samples) -> None:
-        """Take in the next samples: positions, and torques or else forces on the base."""
+        """Add the next samples: positions, and torques or else forces on the base."""
         if not len(samples):
             return
         measured = samples.reaction if samples.tau is None else samples.tau
@@ -95,7 +95,7 @@ class ContentMarker:
         self._held = rows.select_rows(slice(-RUN + 1, None))
 
     def _mark_runs(self, rows: _HashedRows, run: int = RUN) -> None:
-        """Mark the runs that are complete."""
+        """Add the marks of all complete runs of rows."""
         keys = rows.keys[: max(0, len(rows.keys) - run + 1)]
         some = np.flatnonzero(keys <= (self._content.largest_possible_mark | _LOWER))
         if len(some) > KEPT:
@@ -108,7 +108,7 @@ class ContentMarker:
         self._content = Content(together[:KEPT], np.concatenate([self._content.times, rows.t[some]])[first[:KEPT]])
 
     def content(self) -> Content:
-        """What was marked; of a recording that is shorter than a run, one mark."""
+        """Content of what was added; of a recording that is shorter than a run, one mark."""
         if self._held is not None and not len(self._content.marks):
             self._mark_runs(self._held, len(self._held.keys))
         return self._content

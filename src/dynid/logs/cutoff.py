@@ -80,7 +80,7 @@ class CutoffChoice:
     unsure: float = UNSURE
 
     def noise_share(self, cutoff: float) -> float:
-        """Noise of a derived acceleration as a share of the acceleration, for the median joint."""
+        """Noise of a derived acceleration over the acceleration, at a cut-off, for the median joint."""
         return 0.0 if self.clean else NOISE_SHARE * (cutoff / self.noise) ** (0.5 * self.order)
 
     def motion_cutoff(self, cutoff: float) -> float:
@@ -92,7 +92,7 @@ class CutoffChoice:
 
 
 def choose_cutoff(seen: Survey) -> CutoffChoice:
-    """Choose from the spectra of the first rows of a log: of its piece without gaps that moves most.
+    """Choose the cut-off from the spectra of the first rows of a log: of its piece without gaps that moves most.
 
     The band of the motion ends where 99 % of the velocity's power lies below. The cut-off is 15 times that, less
     where noise would be felt in accelerations or where the sampling rate forbids it, but at least 4 times.
@@ -177,7 +177,7 @@ def _is_free_of_noise(x: Samples, band: float, rate: float) -> bool:
 
 
 def _derivative_disagreement(t: Array, x: Array, slope: Array, stride: int) -> Array:
-    """How much integrals of the slope differ from differences of x, as a share (n,), over twice `stride` samples.
+    """Difference of integrals of the recorded derivative from differences of x, as a share (n,), over 2 `stride`.
 
     By the 80 % quantile: a few jumps of the slope are allowed. Simpson's rule for unequal steps.
     """
@@ -201,7 +201,7 @@ def _round_to_two_digits(cutoff: float) -> float:
 
 
 def control_loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
-    """Power, above the cut-off and per joint, of torques that follow the positions and of the positions themselves.
+    """Power above the cut-off, per joint, of torques that follow the positions, and of the positions.
 
     Torques as impulses (N m s)^2 and positions as velocities (rad/s)^2, (frequencies, n) each. A controller that feeds
     noise of its encoders back shows it in torques that are coherent with the recorded positions where these are at
@@ -236,7 +236,7 @@ def power_spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
 
 
 def _resample_evenly(t: Array, x: Array, rate: float) -> Array:
-    """Samples at regular instants."""
+    """Samples interpolated at regular instants."""
     grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
     return np.column_stack([np.interp(grid, t, column) for column in x.T])
 
@@ -276,7 +276,7 @@ def _white_noise(x: Samples, rate: float, spectra: Sequence[tuple[Array, Array] 
 def _noise_uncertainty(
     sigma: Array, spectra: Sequence[tuple[Array, Array] | None], cutoff: float, rate: float, count: int
 ) -> float:
-    """How far noise between the cut-off and the upper half of the band is from white noise of deviations sigma (3, n).
+    """How far noise between the cut-off and the upper half of the band differs from white noise, sigma (3, n).
 
     In power, as a share, root mean square over the joints, in what accelerations are derived from, without what chance
     may give with `count` samples.

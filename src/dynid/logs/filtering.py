@@ -66,7 +66,7 @@ class Lowpass:
 
     @property
     def decimation(self) -> int:
-        """Keep every so many samples: the rest of the spectrum is below 1e-3 at half the rate that is left."""
+        """Largest step at which filtered samples can be kept: what aliases is below 1e-3."""
         return max(1, int(self.rate / (5.0 * self.cutoff)))
 
     def smooth(self, x: Array) -> Array:
@@ -170,14 +170,14 @@ class Treatment:
 
     @cached_property
     def downsampling_filter(self) -> Lowpass | None:
-        """Filter that brings all signals to the thinned rate."""
+        """Filter that brings all signals to the downsampled rate; None without downsampling."""
         return (
             Lowpass(BAND * self.cutoff, self.rate) if self.cutoff is not None and self.downsampling_step > 1 else None
         )
 
     @cached_property
     def motion_filter(self) -> Lowpass | None:
-        """Filter of positions and their derivatives at the thinned rate, cut where 1e-8 is left."""
+        """Filter of positions and their derivatives at the downsampled rate, cut off where 1e-8 is left."""
         return (
             Lowpass(self.motion or self.cutoff, self.row_writing_rate, 1e-8)
             if self.cutoff is not None and self.smooth
@@ -186,7 +186,7 @@ class Treatment:
 
     @cached_property
     def row_filter(self) -> Lowpass | None:
-        """Filter of columns and torques at the thinned rate, with decimation."""
+        """Filter of columns and torques at the downsampled rate, with decimation."""
         return None if self.cutoff is None else Lowpass(self.cutoff, self.row_writing_rate)
 
     @property
@@ -206,7 +206,7 @@ class Treatment:
 
     @property
     def decimation(self) -> int:
-        """Every so many instants of the thinned rate become a row."""
+        """Number of instants of the downsampled rate per row."""
         return max(self.stride, 1 if self.row_filter is None else self.row_filter.decimation)
 
     @property
@@ -263,7 +263,7 @@ def prepare_window(window: Window, treatment: Treatment, measured: Array) -> Pre
 
 
 def _downsample(window: Window, treatment: Treatment, measured: Array) -> tuple[int, Samples, Array]:
-    """All signals at the thinned rate, and the segment's thinned index of the first instant.
+    """All signals at the downsampled rate, and the index of the first instant in the segment.
 
     The segment is continued by odd reflection beyond its ends.
     """
@@ -290,7 +290,7 @@ def _downsample(window: Window, treatment: Treatment, measured: Array) -> tuple[
 def _with_measured_channels(
     window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array
 ) -> PreparedWindow:
-    """Leave out the samples at the segment's end (its start, for a negative delay) that have no torque."""
+    """Prepared window without the samples at the segment's end (or start) for which a delay leaves no torque."""
     lag = -(-treatment.delay_samples // treatment.downsampling_step)
     start = lag if window.starts and treatment.delay < 0.0 else 0
     stop = len(motion) - (lag if window.ends and treatment.delay > 0.0 else 0)
@@ -313,7 +313,7 @@ def _undo_delay(measured: Array, treatment: Treatment) -> Array:
 def filter_and_decimate_rows(
     rows: Array, first: int, core: tuple[int, int], ends: tuple[bool, bool], treatment: Treatment
 ) -> Array:
-    """Filtered wide rows at the segment's thinned indices of `kept_indices(core)`.
+    """Filter wide rows and return those at the segment's downsampled indices `kept_indices(core)`.
 
     rows begin at thinned index `first` of the segment; ends says whether the segment starts and ends with them.
     """
@@ -332,7 +332,7 @@ def filter_and_decimate_rows(
 
 
 def kept_indices(core: tuple[int, int], treatment: Treatment) -> NDArray[np.int64]:
-    """Thinned indices in the segment that become rows: every `decimation`-th of a core, itself in thinned indices."""
+    """Downsampled indices in the segment that become rows: every `decimation`-th of a core."""
     step = treatment.decimation
     first = -(-core[0] // step) * step
     return np.arange(first, core[1], step, dtype=np.int64)

@@ -28,13 +28,13 @@ class RowsLeftOut:
     lines: list[int] = field(default_factory=list)
 
     def add_rows(self, rows: NDArray[np.int64]) -> None:
-        """Take in further rows."""
+        """Add further rows to those left out."""
         self.count += len(rows)
         self.first = sorted([*self.first, *rows[:SHOWN].tolist()])[:SHOWN]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How many rows and where, for a message."""
+        """Facts for a message: how many rows were left out, and where."""
         more = ", ..." if self.count > len(self.first) else ""
         where = f" ({self.text}{more})" if self.text else ""
         rows = _count_facts(self.count)
@@ -88,16 +88,16 @@ class Findings:
         return tuple(m for m in bad if not m.facts.get("left_out"))
 
     def is_in_interval(self, t: Array) -> NDArray[np.bool_]:
-        """Which instants (N,) lie in the interval of the part that counts; NaN does."""
+        """Mask of the instants (N,) inside the interval that counts; NaN counts as inside."""
         begin, end = self.interval
         return np.asarray(((t >= begin) & (t < end)) | ~np.isfinite(t))
 
     def count_in_interval(self, t: Array) -> int:
-        """How many instants lie in the interval of the part that counts."""
+        """Number of instants inside the interval that counts."""
         return len(t) if not np.isfinite(self.interval).any() else int(self.is_in_interval(t).sum())
 
     def add_positions(self, q: Array, seconds: float) -> None:
-        """Take in positions (N, n) of rows that are used, standing for some seconds."""
+        """Add positions (N, n) of rows that are used, which stand for some seconds."""
         before, self.used = self.used, self.used + seconds
         low, high, mean = q.min(axis=0), q.max(axis=0), q.mean(axis=0)
         if before > 0.0:
@@ -244,8 +244,8 @@ class ChannelScale:
     moving: NDArray[np.int64]
 
     @classmethod
-    def of(cls, x: Array, margin: float) -> ChannelScale:
-        """Look at values (N, n); margin: how many times its range a channel may still go beyond it."""
+    def from_values(cls, x: Array, margin: float) -> ChannelScale:
+        """Usual range and steps of values (N, n); margin: how many times its range a channel may go beyond it."""
         columns = np.ascontiguousarray(x.T)
         step = _usual_steps(columns)
         looks = [_look_at_values(column, limit) for column, limit in zip(columns, JUMP * step, strict=True)]
@@ -271,7 +271,7 @@ class ChannelScale:
 
     @property
     def is_coarse(self) -> NDArray[np.bool_]:
-        """Of which joints (n,) the steps between levels matter beside the standard deviation."""
+        """Mask (n,) of joints whose quantisation steps matter beside the standard deviation."""
         return np.asarray((self.levels > 1) & (self.resolution > COARSE * self.spread))
 
 
@@ -293,7 +293,7 @@ class _Look:
 
 
 def _look_at_values(x: Array, limit: float) -> _Look:
-    """Look at values (N,); limit: of a step that is no jump."""
+    """Values (N,) with their steps and jumps; limit: largest step that is no jump."""
     steps = np.diff(x)
     turns, changes = int(np.count_nonzero(steps[1:] * steps[:-1] < 0.0)), int(np.count_nonzero(steps))
     usual_run = 1.0
@@ -399,7 +399,7 @@ class StrayValues:
         self.work = np.empty(max(map(len, self.limits.values()), default=0))
 
     def decidable_row_count(self, samples: Samples) -> int:
-        """Number of the next rows that can be judged before those after them are known."""
+        """Number of the next rows that can be judged before later ones are known."""
         ready = len(samples)
         some = samples.q[max(0, ready - MOST_HELD - 1) :]
         jumps = np.flatnonzero(self._are_jumps("q", some, ready > len(some)).any(axis=1)) + ready - len(some)
@@ -410,7 +410,7 @@ class StrayValues:
         return ready
 
     def _are_jumps(self, name: str, x: Array, is_tail: bool = False) -> NDArray[np.bool_]:
-        """Which values (N, n) are far from the ones before; is_tail: those before the first are not the last ones."""
+        """Mask of values (N, n) far from the ones before; is_tail: the first ones do not follow the last seen."""
         far = np.zeros(x.shape, dtype=np.bool_)
         limit = JUMP * self.scales[name].step
         if len(x):
@@ -420,7 +420,7 @@ class StrayValues:
         return far
 
     def _may_jump(self, name: str, x: Array) -> bool:
-        """Whether some value (N, n) is far from the one before: a look at all that needs little memory."""
+        """Whether some value (N, n) is far from the one before, by a quick look that needs little memory."""
         limits, flat, n = self.limits[name], np.ravel(x), x.shape[1]
         if name in self.last and (np.abs(x[0] - self.last[name][0]) > limits[:n]).any():
             return True
@@ -455,7 +455,7 @@ class StrayValues:
         return ["outside" if a else "unset" if b else "" for a, b in zip(outside, unset, strict=True)]
 
     def _find_in_column(self, name: str, j: int, x: Array, jumps: NDArray[np.int64], t: Array) -> NDArray[np.int64]:
-        """Corrupt rows of one joint's values (N,); its state is carried on."""
+        """Corrupt rows of one joint's values (N,); its state is carried on to the next rows."""
         scale, state = self.scales[name], self.state[name]
         outside = (x < scale.low[j]) | (x > scale.high[j])
         bad, done = np.zeros(len(x), dtype=np.bool_), 0
@@ -540,7 +540,7 @@ class _Places:
     value: float = np.nan
 
     def add_stretch(self, run: _Run) -> None:
-        """Take in a stretch."""
+        """Add a stretch of repeated values to those of its kind."""
         self.total, self.stretches, self.longest = (
             self.total + run.row_count,
             self.stretches + 1,
@@ -590,7 +590,7 @@ class ChannelWatch:
                     self.missing[name, j] = self.missing.get((name, j), 0) + count
 
     def usable_rows(self, samples: Samples, rows: NDArray[np.int64], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of the next finite samples (N,) are neither corrupt nor clipped; rows: their places in the file.
+        """Mask (N,) of the next finite samples that are neither corrupt nor clipped; rows: their places in the file.
 
         inside: which of them count.
         """
@@ -612,7 +612,7 @@ class ChannelWatch:
         return ~bad
 
     def add_usable_rows(self, samples: Samples, rows: NDArray[np.int64]) -> None:
-        """Take in the next rows, which are usable and count; rows: their places in the file."""
+        """Add the next usable rows to the counts and runs; rows: their places in the file."""
         if not len(samples):
             return
         q = samples.q
@@ -637,7 +637,7 @@ class ChannelWatch:
             self.same.setdefault((name, j), RowsLeftOut()).add_rows(rows[moves & (x[:, j] == scale.usual[j])])
 
     def _follow_runs(self, name: str, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array) -> None:
-        """Find the stretches in which values (N, n) repeat; those at the end stay open."""
+        """Continue the stretches in which values (N, n) repeat; those at the end stay open."""
         least = self.least[name]
         runs = self.runs.setdefault(name, [None] * x.shape[1])
         stride = int(least.min()) // 2
@@ -657,7 +657,7 @@ class ChannelWatch:
     def _follow_runs_of_joint(
         self, name: str, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array
     ) -> _Run:
-        """Find the stretches in which one joint's values repeat; return the run that is open."""
+        """Continue the stretches in which one joint's values repeat; return the run that stays open."""
         N, column, run = len(x), np.ascontiguousarray(x[:, j]), self._open_run(name, j)
         first, least = 0, float(self.least[name][j])
         if run is not None and column[0] == run.value:
@@ -714,7 +714,7 @@ class ChannelWatch:
         )  # fmt: skip
 
     def _judge_run(self, name: str, j: int, run: _Run, following: float) -> None:
-        """Decide whether a stretch in which a value repeats is frozen; following: the value after it, else NaN."""
+        """Decide whether a stretch of one value is frozen, and count it; following: the value after it, else NaN."""
         scale, limits = self.scales["q"], self.scales[name].limits[j]
         step = scale.step[j]
         if run.value <= limits[0] or run.value >= limits[1]:
@@ -742,14 +742,14 @@ class ChannelWatch:
         return np.array(sorted({interval for times in few for interval in times})).reshape(-1, 2)
 
     def are_frozen(self, t: Array) -> NDArray[np.bool_]:
-        """Which instants (N,) lie in those intervals."""
+        """Mask of instants (N,) that lie in those intervals."""
         frozen = np.zeros(len(t), dtype=np.bool_)
         for start, end in self.frozen_times:
             frozen |= (t > start) & (t <= end)
         return frozen
 
     def close_log(self) -> None:
-        """Close the log: runs that are still open are judged."""
+        """Close the log: decide about runs that are still open."""
         for name, runs in self.runs.items():
             for j, run in enumerate(runs):
                 if run is not None and run.row_count >= self.least[name][j]:
@@ -757,7 +757,7 @@ class ChannelWatch:
 
     @property
     def rows_named_in_messages(self) -> list[RowsLeftOut]:
-        """All rows that messages name, so that their line numbers in the file can be added."""
+        """Lists of rows that messages name, so that their line numbers in the file can be added."""
         frozen = [place.rows for place in self.frozen.values()]
         return [self.rubbish_rows, *self.limited.values(), *frozen, *self.same.values()]
 
@@ -810,7 +810,7 @@ class ChannelWatch:
         )
 
     def _dead_channels(self) -> Iterator[Message]:
-        """Channels with the same value in most rows."""
+        """Yield messages on channels with the same value in most rows."""
         dead: dict[tuple[str, int], tuple[int, float, RowsLeftOut]] = {}
         for name in ("tau", "v", "q"):
             for j in range(len(self.runs.get(name, ()))):
@@ -844,7 +844,7 @@ class ChannelWatch:
             )  # fmt: skip
 
     def _missing_channels(self) -> Iterator[Message]:
-        """Channels without a value in many rows."""
+        """Yield messages on channels without a value in many rows."""
         total = self.rows + max(self.missing.values(), default=0)
         much = {key: count for key, count in self.missing.items() if count > 0.2 * total and self._is_used(*key)}
         for (name, j), count in much.items():
@@ -856,7 +856,7 @@ class ChannelWatch:
             )  # fmt: skip
 
     def _frozen_channels(self, dead: set[tuple[str, str]]) -> Iterator[Message]:
-        """Channels that repeat a value although the robot moves; joints that freeze together are one message."""
+        """Yield messages on channels that repeat a value while the robot moves; joints frozen together share one."""
         together: dict[tuple[str, int, tuple[int, ...]], list[int]] = {}
         for (name, j), places in self.frozen.items():
             coarse = name != "q" and self.scales[name].is_coarse[j]
@@ -894,7 +894,7 @@ class ChannelWatch:
         return bool(few if name == "q" else scale.is_coarse[j])
 
     def _coarse_channels(self, dead: set[tuple[str, str]]) -> Iterator[Message]:
-        """Channels with few levels."""
+        """Yield messages on channels with few levels."""
         for name in (name for name in ("tau", "q", "v") if name in self.scales):
             coarse = [j for j in range(len(self.names)) if self._is_coarse(name, j) and self._is_used(name, j)]
             coarse = [j for j in coarse if (name, self.names[j]) not in dead]
@@ -913,7 +913,7 @@ class ChannelWatch:
             )  # fmt: skip
 
     def _clipped_channels(self) -> Iterator[Message]:
-        """Positions and velocities that are cut off."""
+        """Yield messages on positions and velocities that are clipped."""
         for (name, j), rows in self.limited.items():
             if name == "tau" or not rows.count:
                 continue
@@ -926,7 +926,7 @@ class ChannelWatch:
             )  # fmt: skip
 
     def _held_channels(self) -> Iterator[Message]:
-        """Channels that have a new value every few rows only."""
+        """Yield messages on channels that have a new value every few rows only."""
         holds = {name: self.scales[name].hold for name in ("q", "v", "tau") if name in self.scales}
         for hold in sorted({hold for hold in holds.values() if hold > 1.0}):
             names = [name for name in holds if holds[name] == hold]
@@ -941,7 +941,7 @@ class ChannelWatch:
 
 
 def _where_text(rows: RowsLeftOut) -> str:
-    """Where the first rows are, in parentheses."""
+    """Text in parentheses on where the first rows are: ` (line 7, 12)`."""
     return f" ({rows.text}{', ...' if rows.count > len(rows.first) else ''})" if rows.text else ""
 
 

@@ -147,7 +147,9 @@ class TimedTable:
     given: FilePart = field(default_factory=lambda: FilePart(None))
 
     @staticmethod
-    def of(table: Table, part: FilePart, robot: Robot, columns: Mapping[str, object], unit: str | None) -> TimedTable:
+    def from_table(
+        table: Table, part: FilePart, robot: Robot, columns: Mapping[str, object], unit: str | None
+    ) -> TimedTable:
         """Find the time of a table, its unit and its period, and cut it."""
         plan = match_time(table.name, table.fields, robot, columns)
         unit, first, notes = find_time_unit(table, plan, unit)
@@ -719,7 +721,7 @@ def join_tables(
             (x, y) for x in times for y in (x, str(x).removeprefix(f"{prefix}.")) if str(y).partition("[")[0] in own
         ]
         used |= {x for x, _ in mine}
-        parts.append(TimedTable.of(table, part, robot, {"t": mine[0][1]} if mine else {}, unit))
+        parts.append(TimedTable.from_table(table, part, robot, {"t": mine[0][1]} if mine else {}, unit))
     name = JoinedTable(tuple(parts), (), {}).name
     if unknown := [x for x in times if x not in used]:
         raise LogError(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import NEEDS_SPAWN, cached_property, is_polars_without_threads
+from dynid.deprecated import accept_old_names
 from dynid.errors import DynidError, LogError
 from dynid.logs.stray_times import times_of_recording
 from dynid.messages import Message, Option
@@ -177,7 +178,7 @@ class Wiring:
         return getattr(self, f"sign_{channel}")  # type: ignore[no-any-return]
 
     def apply(self, samples: Samples) -> Samples:
-        """Return the samples as they should have been recorded."""
+        """Return the samples with order, signs and zeros corrected."""
         if not self.n:
             return samples
         self._check_joints(samples.q.shape[1])
@@ -190,7 +191,7 @@ class Wiring:
         return Samples(samples.t, q + self.zero, v, a, tau, samples.reaction)
 
     def then(self, after: Wiring, gear: Array | None = None) -> Wiring:
-        """Return both as one, this first; gear (n, n): of a log of motor signals."""
+        """Return this wiring followed by another as one; gear (n, n): of a log of motor signals."""
         if not self.n or not after.n:
             return self if self.n else after
         after._check_joints(self.n)
@@ -202,14 +203,14 @@ class Wiring:
         return Wiring(*orders, q, v, a, tau, zero, self.file_q, self.file_tau)
 
     def _check_joints(self, n: int) -> None:
-        """Raise where the wiring is of another number of joints."""
+        """Raise where the wiring is for another number of joints."""
         if self.n != n:
             raise DynidError(
                 "joint_count_mismatch", "the wiring is one of {given} joints, the log has {n}", given=self.n, n=n,
             )  # fmt: skip
 
     def options(self, robot: Robot) -> tuple[Option, ...]:
-        """Return the options of `read_log` that say the same, none for what is as recorded."""
+        """Options of `read_log` that apply the wiring, none for what is as recorded."""
         if not self.n:
             return ()
         self._check_joints(robot.n)
@@ -236,12 +237,12 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it: a file's name, or what it was made by."""
+        """Name of the source in messages: a file's name, or what it was made by."""
         ...
 
     @property
     def channels(self) -> frozenset[str]:
-        """Which of v, a, tau, reaction there are."""
+        """Names of the recorded channels among v, a, tau, reaction."""
         ...
 
     def chunks(self, rows: int) -> Iterator[Samples]:
@@ -263,7 +264,7 @@ class ArraySource:
 
     @property
     def channels(self) -> frozenset[str]:
-        """Which of v, a, tau, reaction there are."""
+        """Names of the recorded channels among v, a, tau, reaction."""
         return frozenset(name for name in CHANNELS if getattr(self.samples, name) is not None)
 
     def chunks(self, rows: int) -> Iterator[Samples]:
@@ -289,7 +290,7 @@ class _SourcePart:
 
     @property
     def channels(self) -> frozenset[str]:
-        """Which of v, a, tau, reaction there are."""
+        """Names of the recorded channels among v, a, tau, reaction."""
         return self.whole.channels
 
     def chunks(self, rows: int) -> Iterator[Samples]:
@@ -302,6 +303,7 @@ class _SourcePart:
                 yield samples.select_rows(np.flatnonzero(inside))
 
 
+@accept_old_names
 class Log:
     """A recording: `.t .q .v .a .tau .reaction`, None for channels that were not recorded.
 
@@ -356,8 +358,8 @@ class Log:
         """Instants between which samples count, in the log's own time: all of them, or those of a part."""
         return (self.source.start, self.source.stop) if isinstance(self.source, _SourcePart) else (-np.inf, np.inf)
 
-    def surroundings(self) -> Iterator[Samples]:
-        """Yield the chunks of the whole recording, up to a little after the part that counts.
+    def chunks_of_whole_recording(self) -> Iterator[Samples]:
+        """Yield chunks of the whole recording, up to a little after the part that counts.
 
         Filters and friction states of a part go on from what was recorded before it.
         """
@@ -370,32 +372,37 @@ class Log:
             if part is not None and len(t) and t.min() > part.stop + AFTER:
                 return
 
-    def watched(self, on_read: Callable[[float], None]) -> Log:
-        """Return the same log, which reports the share of its file that has been read as `surroundings` goes on."""
+    def with_reading_progress(self, on_read: Callable[[float], None]) -> Log:
+        """Return the same log, which reports the share of its file that has been read."""
         log = copy(self)
         log._on_read = on_read
         return log
 
     @property
     def size(self) -> int:
-        """Bytes of the file, or of the positions in memory: what its share of the work is measured by."""
+        """Bytes of the file, or of the positions in memory, as a measure of the work."""
         whole = self._whole_source
         return whole.samples.q.nbytes if isinstance(whole, ArraySource) else getattr(whole, "size", 0)
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the log in messages."""
         return self.source.name
 
     @property
     def channels(self) -> frozenset[str]:
-        """Which of v, a, tau, reaction were recorded."""
+        """Names of the recorded channels among v, a, tau, reaction."""
         return self.source.channels
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """Names of further columns in the file of the log."""
+        """Names of columns in the log's file that are not used."""
         return tuple(getattr(self._whole_source, "unused", ()))
+
+    @property
+    def other_topics(self) -> tuple[str, ...]:
+        """Topics of a bag that are not read; nothing for other logs."""
+        return tuple(getattr(getattr(self._whole_source, "table", None), "other_topics", ()))
 
     @property
     def locks(self) -> dict[str, float]:
@@ -404,7 +411,7 @@ class Log:
 
     @property
     def standing(self) -> frozenset[str]:
-        """Those of `locks` that were recorded without torques: they stood there; others are taken to stand at 0."""
+        """Joints of `locks` that were recorded without torques: they stood there; others are taken to stand at 0."""
         return frozenset(getattr(self._whole_source, "standing", ()))
 
     @property
@@ -414,13 +421,13 @@ class Log:
 
     @property
     def drives(self) -> tuple[Array | None, Array | None]:
-        """Gear (n, n) and gain (n,) with which motor signals become joint signals; None where there are none."""
+        """Gear (n, n) and gain (n,) with which motor signals become joint signals; None where there is none."""
         drives = getattr(self._whole_source, "transmission", None)
         return (None, None) if drives is None else (drives.gear, drives.gain)
 
     @property
     def wiring(self) -> Wiring:
-        """What was corrected of the wiring, by `read_log` or `rewired`."""
+        """Corrections of the wiring that were applied, by `read_log` or `rewired`."""
         whole = self._whole_source
         found: Wiring = getattr(whole, "wiring", UNCHANGED)
         if isinstance(whole, ArraySource) and not found.n:
@@ -455,7 +462,7 @@ class Log:
 
     @property
     def left_out(self) -> tuple[Message, ...]:
-        """What the reader of the file left out, as far as it was read."""
+        """Messages on what the reader of the file left out, as far as it was read."""
         return tuple(getattr(self._whole_source, "left_out", ()))
 
     def check_unchanged(self) -> None:
@@ -471,7 +478,7 @@ class Log:
         return str(lines(rows))
 
     def line_numbers(self, rows: Sequence[int]) -> tuple[str, list[int]]:
-        """What rows (increasing, counted from 0) are called, line or row, and their numbers, counted from 1."""
+        """Whether rows (increasing, counted from 0) are lines or rows of the file, and their numbers from 1."""
         find = getattr(self._whole_source, "line_numbers", None)
         first = getattr(getattr(self._whole_source, "part", None), "first", 1)
         return ("row", [row + first for row in rows]) if find is None or not rows else ("line", find(rows))
@@ -497,7 +504,7 @@ class Log:
 
     @cached_property
     def _all_samples(self) -> Samples:
-        """All samples in one piece, read once."""
+        """All samples in one piece, cached."""
         if isinstance(self.source, ArraySource):
             return self.source.samples
         pieces = list(self.chunks())
@@ -565,7 +572,7 @@ class Log:
 
     @cached_property
     def _summary(self) -> dict[str, str]:
-        """What the log holds, in words; a large file is not read for it beyond its beginning."""
+        """Texts on what the log holds, by subject; a large file is not read beyond its beginning."""
         count, first, last, rate, joints = 0, np.inf, -np.inf, np.nan, 0
         for samples in self.chunks():
             t = samples.t[np.isfinite(samples.t)]
@@ -637,8 +644,8 @@ class Log:
 Progress = Callable[[str, float], None]
 
 
-def report_reading(logs: Sequence[Log], on_progress: Progress | None, what: str) -> tuple[Log, ...]:
-    """Return the logs, which report while they are read which share of the bytes of all is done."""
+def logs_with_common_progress(logs: Sequence[Log], on_progress: Progress | None, what: str) -> tuple[Log, ...]:
+    """Return the logs, which call `on_progress` with the share of all bytes that was read."""
     if on_progress is None:
         return tuple(logs)
     sizes = [max(log.size, 1) for log in logs]
@@ -650,7 +657,7 @@ def report_reading(logs: Sequence[Log], on_progress: Progress | None, what: str)
 
         return report
 
-    return tuple(log.watched(reporter(number)) for number, log in enumerate(logs))
+    return tuple(log.with_reading_progress(reporter(number)) for number, log in enumerate(logs))
 
 
 def _check_array(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:

@@ -39,8 +39,8 @@ class MarkerCarriers:
     free: NDArray[np.bool_]
 
     @staticmethod
-    def of(robot: Robot, links: tuple[int, ...]) -> MarkerCarriers:
-        """Find which joints are below some marker."""
+    def for_links(robot: Robot, links: tuple[int, ...]) -> MarkerCarriers:
+        """Find which joints some marker shows, from the links that carry the markers."""
         below = {k for link in links for k in chain_to_base(robot, link)}
         return MarkerCarriers(robot, links, np.array([k in below for k in robot.tree_joints]))
 
@@ -89,7 +89,7 @@ class MarkerRows:
 
 
 def chain_to_base(robot: Robot, link: int) -> tuple[int, ...]:
-    """The link itself and all before it, without the base."""
+    """Indices of a link and all links before it, without the base."""
     found = []
     while link >= 0:
         found.append(link)
@@ -98,17 +98,17 @@ def chain_to_base(robot: Robot, link: int) -> tuple[int, ...]:
 
 
 def has_all_coordinates(x: Array) -> NDArray[np.bool_]:
-    """Whether all three coordinates are there, for every point."""
+    """Mask of the points whose three coordinates are all known."""
     return np.asarray(np.isfinite(x).all(axis=-1))
 
 
 def names_of_masked_joints(carried: MarkerCarriers, which: NDArray[np.bool_]) -> list[str]:
-    """Joints by a mask (n,), for messages."""
+    """Names of the joints in a mask (n,), for messages."""
     return [carried.robot.links[k].joint for k, yes in zip(carried.robot.tree_joints, which, strict=True) if yes]
 
 
 def local_positions(carried: MarkerCarriers, q: Array, x: Array) -> Array:
-    """Markers (N, m, 3) seen from the links that carry them, NaN where hidden."""
+    """Positions (N, m, 3) of markers in the frames of the links that carry them, NaN where hidden."""
     poses = link_poses(carried.robot, q)
     R = np.stack([poses.rotation[k] for k in carried.links], axis=1)
     p = np.stack([poses.position[k] for k in carried.links], axis=1)
@@ -149,7 +149,7 @@ def marker_rows(
 
 
 def make_invertible(A: Array) -> Array:
-    """Information matrices that can be inverted: directions that a frame does not show get a little."""
+    """Return information matrices with a little added in directions that a frame does not show."""
     size = np.einsum("nii->ni", A)
     floor = DAMPING * np.maximum(size.max(axis=1, keepdims=True), 1e-300)
     return np.asarray(A + np.einsum("ni,ij->nij", np.maximum(DAMPING * size, floor), np.eye(A.shape[1])))
@@ -195,7 +195,7 @@ def solve_frames(
     *,
     weights: Array | None = None,
 ) -> Array:
-    """Least squares of every frame by itself from its own start (Gauss-Newton with limited steps, rad and m)."""
+    """Joint positions of every frame by itself, by Gauss-Newton with limited steps (rad and m)."""
     q = q.copy()
     moving = np.arange(len(q))
     for _ in range(STEPS):
@@ -256,14 +256,14 @@ def adjust_shared_unknowns(
             step = (-dq, -ds)
             continue
         best = cost
-        normal = _ReducedNormalEquations.of(carried, rows, held, shared)
+        normal = _ReducedNormalEquations.from_rows(carried, rows, held, shared)
         dq, ds = normal.step()
         q, offsets, turn, shift = _apply_shared_step(shared, q + dq, offsets, turn, shift, ds)
         step = (dq, ds)
         if max(np.abs(dq).max(initial=0.0), np.abs(ds).max(initial=0.0)) < 1e-12:
             break
     rows = marker_rows(carried, q, x @ turn.T + shift, offsets, None if weights is None else weights @ turn.T)
-    normal = _ReducedNormalEquations.of(carried, rows, held, shared)
+    normal = _ReducedNormalEquations.from_rows(carried, rows, held, shared)
     normal.refuse_undetermined_zero_positions(carried)
     freedom = 3 * int(rows.seen.sum()) - int(carried.free.sum()) * int((~held).sum()) - normal.rank
     variance = float((rows.e**2).sum()) / freedom if freedom > 0 else np.nan
@@ -274,7 +274,7 @@ def adjust_shared_unknowns(
 def _apply_shared_step(
     shared: SharedUnknowns, q: Array, offsets: Array, turn: Array, shift: Array, ds: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Offsets, joint positions and camera after a step ds of what all frames share."""
+    """Return offsets, joint positions and camera after a step ds of what all frames share."""
     offsets = offsets.copy()
     offsets[shared.unknown] += ds[: 3 * int(shared.unknown.sum())].reshape(-1, 3)
     if shared.camera:
@@ -294,10 +294,10 @@ class _ReducedNormalEquations:
     back: Array
 
     @staticmethod
-    def of(
+    def from_rows(
         carried: MarkerCarriers, rows: MarkerRows, held: NDArray[np.bool_], shared: SharedUnknowns
     ) -> _ReducedNormalEquations:
-        """Eliminate the joint positions of every frame."""
+        """Eliminate the joint positions of every frame from the normal equations of rows."""
         A, g, H = rows.information, rows.gradient, rows.shared_columns(shared.unknown, shared.camera)
         J = rows.J.reshape(len(H), -1, A.shape[1])
         e = rows.e.reshape(len(H), -1)
@@ -317,7 +317,7 @@ class _ReducedNormalEquations:
 
     @property
     def rank(self) -> int:
-        """How many shared unknowns the frames determine."""
+        """Number of shared unknowns that the frames determine."""
         return int(self._scaled_eigenmodes()[2].sum())
 
     @property
@@ -327,7 +327,7 @@ class _ReducedNormalEquations:
         return np.asarray((V[:, shown] / values[shown]) @ V[:, shown].T)
 
     def step(self) -> tuple[Array, Array]:
-        """Steps of the frames' joint positions and of what they share."""
+        """Gauss-Newton step of the frames' joint positions, and of what they share."""
         ds = self.covariance @ self.s
         return self.own - self.back @ ds, ds
 
@@ -370,7 +370,7 @@ def refuse_hidden_joints(carried: MarkerCarriers, hidden: NDArray[np.bool_]) -> 
 def marker_warnings(
     carried: MarkerCarriers, q: Array, hidden: NDArray[np.bool_], each: Array, shared: SharedUnknowns, unjudged: bool
 ) -> tuple[Message, ...]:
-    """Messages on joints, frames and markers that do not fit in."""
+    """Warnings on joints, frames and markers that do not fit the others."""
     notes = []
     every = np.sqrt((each**2).mean())
     blank = np.asarray(hidden.any(axis=0))
@@ -477,7 +477,7 @@ def angles_from_markers(
         found = markers
         markers, covariance, seen_by_cameras = found.points, found.covariance, found.warnings
     times, seen, x, posture, known = _check_arguments(robot, t, markers, links, start, offsets)
-    carried = MarkerCarriers.of(robot, _find_carriers(robot, links))
+    carried = MarkerCarriers.for_links(robot, _find_carriers(robot, links))
     weights, scale = _marker_weights(covariance, seen)
     held = _frame_mask(at, len(x))
     pose = camera or Transform.identity()
@@ -571,7 +571,7 @@ def _to_array(name: str, values: ArrayLike) -> Array:
 
 
 def _find_carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
-    """Index of the link that carries each marker, -1 for the base."""
+    """Indices of the links that carry the markers, -1 for the base; raise for unknown names."""
     places = {BASE: -1} | {link.joint: k for k, link in enumerate(robot.links)}
     places |= {link.name: k for k, link in enumerate(robot.links)}
     strangers = [str(name) for name in links if str(name) not in places]
@@ -584,7 +584,7 @@ def _find_carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
 
 
 def _frame_mask(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_]:
-    """Which frames (count,) have the known posture."""
+    """Mask (count,) of the frames with the known posture."""
     held = np.zeros(count, dtype=np.bool_)
     try:
         held[at if isinstance(at, int | slice) else list(at)] = True
@@ -619,12 +619,12 @@ def _offsets_in_known_posture(
 
 
 def _fill_missing_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> Array:
-    """All marker offsets: those hidden in the known posture are means over the frames that show them."""
+    """Complete the marker offsets: those hidden in the known posture are means over the frames that show them."""
     late = ~has_all_coordinates(guess)
     if not late.any():
         return guess
     shown = tuple(link for link, hidden in zip(carried.links, late, strict=True) if not hidden)
-    blind = carried.free & ~MarkerCarriers.of(carried.robot, shown).free
+    blind = carried.free & ~MarkerCarriers.for_links(carried.robot, shown).free
     if blind.any():
         raise DynidError(
             "marker_zero_undetermined", "no marker beyond joint {joints} is visible in the known posture, so its "
@@ -681,7 +681,7 @@ def _fit_every_frame(
 def _joint_deviations(
     carried: MarkerCarriers, rows: MarkerRows, shared: SharedUnknowns
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Deviations (N, n) per unit deviation of a coordinate, and which joints a frame does not show."""
+    """Standard deviations (N, n) of joint positions per unit of a coordinate's, and joints that a frame hides."""
     A = rows.information
     size = np.sqrt(np.einsum("nii->ni", A)).max(axis=0)
     largest = np.where(size > 0.0, size, 1.0)

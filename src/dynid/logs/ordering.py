@@ -21,7 +21,7 @@ MOST = 65_536
 def rows_in_time_order(
     chunks: Iterator[Samples], step: float, saturation: Array, found: Findings, watch: ChannelWatch | None = None
 ) -> Iterator[tuple[bool, Samples]]:
-    """Yield (the clock was set back here, finite samples with increasing time); step: the usual one, in s.
+    """Yield (whether the clock was set back here, finite samples with increasing time); step: the usual one (s).
 
     watch: looks at the channels of the log, and for rubbish rows, which are left out.
     """
@@ -45,7 +45,7 @@ def rows_in_time_order(
 
 
 def finite_rows(samples: Samples) -> NDArray[np.bool_]:
-    """Which rows have a finite time and nothing but finite values."""
+    """Mask of the rows with a finite time and nothing but finite values."""
     good = are_usable_times(samples.t)
     with np.errstate(invalid="ignore", over="ignore"):
         for x in recorded_channels(samples):
@@ -88,7 +88,7 @@ def drop_stray_times(
 def _drop_missing(
     chunks: Iterator[Samples], found: Findings, watch: ChannelWatch | None
 ) -> Iterator[tuple[Samples, Rows]]:
-    """Yield the finite rows with their places in the file."""
+    """Yield the finite rows with their places in the file, and count the others."""
     row = 0
     for samples in chunks:
         samples = samples if watch is None else zero_missing_torques(samples, watch.joints)
@@ -106,7 +106,7 @@ def _drop_missing(
 def _drop_corrupt_rows(
     pieces: Iterator[tuple[Samples, Rows]], found: Findings, watch: ChannelWatch
 ) -> Iterator[tuple[Samples, Rows]]:
-    """Yield rows without corrupt values; the last rows of a piece wait for the next ones."""
+    """Yield rows without corrupt values and count the others; the last rows of a piece wait for the next ones."""
     rest: tuple[Samples, Rows] | None = None
 
     def judge_rows(samples: Samples, rows: Rows) -> tuple[Samples, Rows]:
@@ -134,7 +134,7 @@ def _drop_corrupt_rows(
 
 
 def zero_missing_torques(samples: Samples, joints: Sequence[int]) -> Samples:
-    """The samples with zeros in place of missing torques of joints that are not used."""
+    """Samples with zeros in place of missing torques of joints that are not used."""
     if samples.tau is None or len(joints) == samples.tau.shape[1]:
         return samples
     unused = np.ones(samples.tau.shape[1], dtype=np.bool_)
@@ -143,7 +143,7 @@ def zero_missing_torques(samples: Samples, joints: Sequence[int]) -> Samples:
 
 
 def _drop_saturated(samples: Samples, saturation: Array, found: Findings) -> Samples:
-    """Leave out rows with a torque at its saturation level."""
+    """Samples without rows whose torque is at its saturation level, which are counted."""
     if samples.tau is None or not np.isfinite(saturation).any():
         return samples
     good = np.asarray((np.abs(samples.tau) < saturation).all(axis=1))
@@ -152,7 +152,7 @@ def _drop_saturated(samples: Samples, saturation: Array, found: Findings) -> Sam
 
 
 def split_at_restarts(samples: Samples, newest: float, step: float) -> Iterator[tuple[bool, Samples]]:
-    """Yield (the clock was set back before these, samples): back by more than 1 s and 100 steps."""
+    """Yield (whether the clock was set back before these, samples): back by more than 1 s and 100 steps."""
     if not len(samples):
         return
     places = np.flatnonzero(np.diff(samples.t, prepend=newest) < -max(1.0, 100.0 * step)).tolist()
@@ -171,13 +171,13 @@ class _TimeOrderQueue:
         self._reset()
 
     def _reset(self) -> None:
-        """Begin anew, with no rows waiting."""
+        """Drop all waiting rows and begin anew."""
         self.held: Samples | None = None
         self.newest = self.given = -np.inf  # time of the last row that came, and that was handed out
         self.position: Array | None = None
 
     def push_rows(self, part: Samples) -> Samples:
-        """Take the next rows, which are not empty, and return those that are ready."""
+        """Add the next rows, which are not empty, and return those that are ready."""
         self.found.out_of_order += self.found.count_in_interval(part.t[np.diff(part.t, prepend=self.newest) < 0.0])
         self.newest = float(part.t[-1])
         rows = part if self.held is None else concatenate_samples([self.held, part])
@@ -195,13 +195,13 @@ class _TimeOrderQueue:
         )
 
     def flush(self) -> Samples:
-        """Return what was held and begin anew."""
+        """Return all waiting rows and begin anew."""
         rows = _NOTHING if self.held is None else self._release_rows(self.held, np.inf)
         self._reset()
         return rows
 
     def _release_rows(self, rows: Samples, following: float) -> Samples:
-        """Hand out sorted rows with strictly increasing time."""
+        """Return sorted rows with strictly increasing time, stamps resolved."""
         if not len(rows):
             return rows
         rows = resolve_duplicate_stamps(rows, following, self.step, self.found)
@@ -236,18 +236,18 @@ def resolve_duplicate_stamps(rows: Samples, following: float, step: float, found
 
 
 def recorded_channels(samples: Samples) -> tuple[Array | None, ...]:
-    """All channels but time."""
+    """Arrays of all channels but time, None for those not recorded."""
     return samples.q, samples.v, samples.a, samples.tau, samples.reaction
 
 
 def map_samples(samples: Samples, t: Array, change: Callable[[Array], Array]) -> Samples:
-    """Samples with another time, and `change` made to every channel."""
+    """Samples at other times, with `change` applied to every channel."""
     rest = (samples.v, samples.a, samples.tau, samples.reaction)
     return Samples(t, change(samples.q), *(None if x is None else change(x) for x in rest))
 
 
 def concatenate_samples(pieces: list[Samples]) -> Samples:
-    """One run of samples from several."""
+    """Concatenate several pieces of samples into one."""
     if len(pieces) == 1:
         return pieces[0]
     t, q = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("t", "q"))

@@ -104,12 +104,12 @@ def _cut_segment_into_windows(
 
 
 def _copy_samples(samples: Samples) -> Samples:
-    """A copy, so that the large arrays of which these are a view can go."""
+    """Copy samples, so that the large arrays of which they are views can be freed."""
     return map_samples(samples, samples.t.copy(), np.copy)
 
 
 def add_line_numbers(log: Log, lists: Sequence[RowsLeftOut]) -> None:
-    """Add to lists of rows in which lines of the file they are, in one look at it."""
+    """Add line numbers in the file to lists of rows, in one pass over it."""
     rows = sorted({row for some in lists for row in some.first})
     word, numbers = log.line_numbers(rows)
     lines = dict(zip(rows, numbers, strict=True))
@@ -121,7 +121,7 @@ def add_line_numbers(log: Log, lists: Sequence[RowsLeftOut]) -> None:
 def _pieces_by_segment(
     log: Log, seen: Survey, cut: Splitting, found: Findings, watch: ChannelWatch | None
 ) -> Iterator[Iterator[Samples]]:
-    """Group the regular pieces of a log by segment; each group must be used up before the next is asked for."""
+    """Yield the regular pieces of a log, grouped by segment; use up each group before the next."""
     stream = _regular_pieces(log, seen, cut, found, watch)
     ahead = [piece for _, piece in itertools.islice(stream, 1)]  # the first piece of the next segment, if any
 
@@ -141,13 +141,13 @@ def _pieces_by_segment(
 def _regular_pieces(
     log: Log, seen: Survey, cut: Splitting, found: Findings, watch: ChannelWatch | None
 ) -> Iterator[tuple[bool, Samples]]:
-    """Yield (a new segment begins here, samples as the splitting wants them)."""
+    """Yield (whether a new segment begins here, samples cleaned and resampled as the splitting asks)."""
     step = 1.0 / seen.rate
     line: _GridResampler | None = None
     newest = -np.inf
     turns, marking = Unwrapper(seen.turning, seen.rate), ContentMarker()
     begin, end = log.interval
-    for restart, recorded in rows_in_time_order(log.surroundings(), step, seen.saturation, found, watch):
+    for restart, recorded in rows_in_time_order(log.chunks_of_whole_recording(), step, seen.saturation, found, watch):
         if restart:
             turns = Unwrapper(seen.turning, seen.rate)
         inside = (recorded.t >= begin) & (recorded.t < end)
@@ -184,7 +184,7 @@ class _GridResampler:
         self.count = 0
 
     def resample_up_to(self, part: Samples) -> Samples:
-        """Samples of the segment up to the last one given."""
+        """Add samples of the segment; return those on the regular grid up to the last one."""
         before, self.last = self.last, _copy_samples(part.select_rows(slice(-1, None)))
         if not self.cut.regular:
             return part

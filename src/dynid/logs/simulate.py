@@ -61,7 +61,7 @@ def simulate(
     tau += _nominal_friction(robot, motion)
     if robot.sensor is not None and robot.sensor.rotors:
         robot = _with_all_rotors(robot, robot.sensor)
-        tau += rotor_torques(Stage.of(robot, standard_columns(robot)).scene(motion))
+        tau += rotor_torques(Stage.for_robot(robot, standard_columns(robot)).scene_along(motion))
     rng = np.random.default_rng(seed)
     tau += rng.standard_normal(tau.shape) * _check_noise("noise", noise, robot.n)
     reaction = _plate_readings(robot, motion)
@@ -84,10 +84,10 @@ def _plate_readings(robot: Robot, motion: Motion) -> Array:
     sensor = robot.sensor or ForceSensor()
     chunks = regressor_chunks(robot, motion, model="reaction")
     X, k = robot.parameters, len(sensor.channels)
-    readings = np.concatenate([(W.matrix @ X).reshape(-1, k) for W in chunks]) + sensor.constant(robot.gravity)
+    readings = np.concatenate([(W.matrix @ X).reshape(-1, k) for W in chunks]) + sensor.constant_readings(robot.gravity)
     if sensor.rotors:
-        scene = Stage.of(robot, standard_columns(robot)).scene(motion)
-        readings += rotor_moments(scene) @ sensor.map[:, 3:].T
+        scene = Stage.for_robot(robot, standard_columns(robot)).scene_along(motion)
+        readings += rotor_moments(scene) @ sensor.wrench_to_readings[:, 3:].T
     return np.asarray(readings)
 
 
@@ -100,7 +100,7 @@ def _nominal_friction(robot: Robot, motion: Motion) -> Array:
 
 
 def _check_noise(name: str, noise: float | Sequence[float] | None, channels: int) -> Array:
-    """Standard deviations (channels,) from one number or one per channel; DynidError where they are none."""
+    """Standard deviations (channels,) from one number or one per channel; DynidError for anything else."""
     try:
         sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (channels,))
     except (TypeError, ValueError) as error:

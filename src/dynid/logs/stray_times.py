@@ -20,12 +20,12 @@ FIRST = 1024
 
 
 def are_usable_times(t: Array) -> NDArray[np.bool_]:
-    """Which are numbers whose differences are numbers."""
+    """Mask of the times that are finite and whose differences are."""
     return np.asarray(np.abs(t) < 1e300)
 
 
 def usual_step(t: Array) -> float:
-    """Median of the steps of times that are not zero, infinite where there is none."""
+    """Median of the nonzero steps of times, infinite where there is none."""
     steps = np.abs(np.diff(t))
     return float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else np.inf
 
@@ -60,7 +60,7 @@ class StrayTimes:
         self.count = 0
 
     def find_belonging(self, t: Array, *, final: bool) -> NDArray[np.bool_]:
-        """Which times belong to the recording; the last ones, without an answer, are to be given again with later ones.
+        """Mask of the times that belong to the recording; undecided last ones are to be given again with later ones.
 
         At first more than LATE + FEW rows are needed, unless there are no more.
         """
@@ -85,11 +85,11 @@ class StrayTimes:
         return good
 
     def _is_jump(self, steps: Array) -> NDArray[np.bool_]:
-        """Which time steps are too long or go back too far."""
+        """Mask of the time steps that are too long or go back too far."""
         return np.asarray((steps > 100.0 * self.step) | (steps < -self.back))
 
     def _stray_row_count(self, t: Array, *, final: bool) -> int:
-        """How many rows after a jump are stray: until the clock returns, or few that are out of order or far off."""
+        """Number of stray rows after a jump: until the clock returns, or few that are out of order or far off."""
         returned = ~self._is_jump(t - self.last)
         if returned.any():
             return int(np.argmax(returned))

@@ -61,7 +61,7 @@ def check_time_steps(log: Log, samples: Samples) -> None:
 
 
 def _follows_time(samples: Samples) -> bool:
-    """Whether positions change little from row to row; rows of single postures jump about, at any time."""
+    """Whether positions change little from row to row; rows of single postures jump about."""
     spread = samples.q.var(axis=0)
     moving = spread > 0.0
     if len(samples) < 4 or not moving.any():
@@ -133,7 +133,7 @@ def _typical_speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
 
 
 def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArray[np.bool_]) -> tuple[Message, ...]:
-    """Compare recorded velocities with the slopes of the positions, in joints that move."""
+    """Raise where velocities are not the derivatives of positions; return notes on lesser differences."""
     if samples.v is None or len(samples) <= 20:
         return ()
     v, steps = samples.v, np.diff(samples.q, axis=0, prepend=samples.q[:1])
@@ -189,7 +189,7 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
 def _raise_velocity_error(
     log: Log, robot: Robot, which: NDArray[np.bool_], code: str, what: str, remedy: str = "", **facts: Any
 ) -> None:
-    """Raise where the recorded velocities of some joints are wrong."""
+    """Raise LogError on the recorded velocities of some joints."""
     if which.any():
         raise LogError(
             log.name, code, "the velocity of {joints} is " + what, remedy + "leave velocities out with {columns}, or "
@@ -225,14 +225,14 @@ class Survey:
 
     @property
     def speed(self) -> Array:
-        """Usual velocity (n,): the root of the mean square of differences over a tenth of a second, per second."""
+        """Usual velocity (n,): rms of differences over a tenth of a second, per second."""
         t, q = self.samples.t, self.samples.q
         step = min(max(1, round(0.1 * self.rate)), max(len(q) - 1, 0))
         moved = (q[step:] - q[: len(q) - step]) / np.maximum(t[step:] - t[: len(t) - step], 1e-9)[:, None]
         return np.asarray(np.sqrt((moved**2).mean(axis=0)))
 
     def standing_joints(self, scale: Array) -> NDArray[np.bool_]:
-        """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
+        """Mask (n,) of joints that stand still in the whole log, as far as it was seen to its end.
 
         scale (n,): what stands for one rad. Noise is averaged away before the range is measured. A joint that only
         flickers between two or three neighbouring steps of its encoder stands still, however coarse they are.
@@ -253,7 +253,7 @@ def standing_range(scale: Array) -> Array:
 def survey(
     log: Log, robot: Robot, *, measured: tuple[str, ...] = ("tau",), joints: tuple[int, ...] | None = None
 ) -> Survey:
-    """Look at the first rows of a log; raise LogError for what no processing can repair.
+    """Survey the first rows of a log; raise LogError for what no processing can repair.
 
     measured: channels that must be there, tau or reaction; joints: those whose torque counts, all where missing.
     """
@@ -296,7 +296,7 @@ def _channel_scales(first: Samples, complete: bool, used: tuple[int, ...]) -> di
         return {}
     channels = {name: getattr(first, name) for name in ("q", "v", "a", "tau", "reaction")}
     margin = 1.0 if complete else 5.0
-    scales = {name: ChannelScale.of(x, margin) for name, x in channels.items() if x is not None}
+    scales = {name: ChannelScale.from_values(x, margin) for name, x in channels.items() if x is not None}
     if "tau" in scales:
         unused = np.setdiff1d(np.arange(first.q.shape[1]), used)
         scales["tau"].step[unused], scales["tau"].low[unused], scales["tau"].high[unused] = np.inf, -np.inf, np.inf
@@ -312,12 +312,12 @@ def _sampling_rate(t: Array) -> float:
 
 
 def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[int, ...]) -> tuple[Samples, bool]:
-    """Finite rows from the beginning of the log, and whether these are all."""
+    """Finite rows from the beginning of the log, and whether these are all of it."""
     pieces: list[Samples] = []
     empty: Samples | None = None
     count = rows = 0
     complete = True
-    for samples in log.surroundings():
+    for samples in log.chunks_of_whole_recording():
         if samples.q.shape[1] != robot.n:
             raise LogError(
                 log.name, "joint_count_mismatch", "it has {given} joints, '{robot}' has {n}", given=samples.q.shape[1],
@@ -328,9 +328,11 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[i
             others = log.unused
             beside = "; beside those in use it has {others}" if others else ""
             more = [f"... ({len(others)} in all)"] if len(others) > 20 else []
+            topics = log.other_topics
+            beside += "; it also has the topics {topics:12}, which {topic} joins" if topics else ""
             raise LogError(
                 log.name, "missing_measured_channel", "it has no {quantity}",
-                "name the columns with {columns}" + beside, channel=missing[0],
+                "name the columns with {columns}" + beside, channel=missing[0], topics=topics, topic=Option("topic"),
                 quantity="joint torques" if missing[0] == "tau" else "forces on the base",
                 columns=Option("columns", {missing[0]: [ANYTHING]}), others=[*others[:20], *more],
             )  # fmt: skip
@@ -352,7 +354,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[i
         raise LogError(log.name, "too_few_samples", "there are fewer than two samples in it")
     if not pieces:
         assert empty is not None
-        raise _raise_no_complete_row(log, empty, robot)
+        raise _no_complete_row_error(log, empty, robot)
     return concatenate_samples(pieces), complete
 
 
@@ -363,8 +365,8 @@ def _any_joint_moves(pieces: list[Samples]) -> bool:
     return bool((high - low).max() > 0.01)
 
 
-def _raise_no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError:
-    """Error that names the columns without any value."""
+def _no_complete_row_error(log: Log, samples: Samples, robot: Robot) -> LogError:
+    """Return the error that names the columns without any value."""
     column, facts = "the column that is empty", dict[str, Any]()
     if not np.isfinite(samples.t).any():
         column, facts = "the column of time, which is empty", {"channel": "t"}
@@ -447,7 +449,7 @@ def _saturation_level(tau: Array, q: Array) -> float:
 
 
 def _plateau_level(x: Array) -> float:
-    """Largest size of values (N,) if they stay at exactly it for long: 5 rows, and 10 times the runs before and after.
+    """Largest absolute value (N,) if it is held exactly for long: 5 rows, and 10 times the runs before and after.
 
     Those are long too where values are coarsely rounded.
     """
@@ -463,7 +465,7 @@ def _plateau_level(x: Array) -> float:
 
 
 def _find_clipping_levels(samples: Samples, saturation: Array, scales: Mapping[str, ChannelScale]) -> None:
-    """Find the levels at which torques, velocities and positions are clipped, on one side or both."""
+    """Store in `scales` the levels at which torques, velocities and positions are clipped, on one side or both."""
     step = scales["q"].step
     columns = {
         name: np.ascontiguousarray(x.T) for name in ("q", "v", "tau") if (x := getattr(samples, name)) is not None

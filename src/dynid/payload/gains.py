@@ -233,7 +233,7 @@ def _solve_gains(
 ) -> BilinearSolution:  # fmt: skip
     """Gains, robot, payloads and some friction blocks together: linear start, then Gauss-Newton."""
     equation = runs.state.equation
-    unknowns = Unknowns.of(
+    unknowns = Unknowns.for_equation(
         equation, friction, runs.state.logs, per_log=options.friction_blocks_per_log(friction),
         left_out=runs.state.unseen_harmonics,
     )  # fmt: skip

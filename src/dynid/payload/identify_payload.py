@@ -106,7 +106,7 @@ def identify_payload(
     friction_blocks = runs.choose_friction(options)
     options.refuse_offsets_without_block(friction_blocks)
     state, equation = runs.state, runs.state.equation
-    unknowns = Unknowns.of(
+    unknowns = Unknowns.for_equation(
         equation, friction_blocks, state.logs, per_log=options.friction_blocks_per_log(friction_blocks),
         left_out=state.unseen_harmonics,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_what_is_seen, find_revealing_motion
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_identified_sums, find_revealing_motion
 from dynid.estimation.regression.equation import Equation
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
@@ -77,7 +77,7 @@ def find_identifiable_payload(
         without = to_base @ direction[:before]
         remedy = _find_remedy(equation, without + K @ direction[before:], without, posture)
         shares = tuple((name, share) for share, name in terms)
-        lost.append(Unidentifiable(names[k], describe_what_is_seen(terms, names[k]), remedy, shares))
+        lost.append(Unidentifiable(names[k], describe_identified_sums(terms, names[k]), remedy, shares))
     told = M[places]
     of_payload = np.where(told[:, :before].any(axis=1, keepdims=True), np.nan, told[:, before:])
     return IdentifiablePayload(tuple(sums), tuple(units), places, tuple(lost), of_payload)

@@ -168,7 +168,7 @@ class TwoRuns:
         if scale is not None:
             blocks = tuple(replace(block, factors=_rescale_factors(block.factors, scale)) for block in blocks)
         per_log = options.friction_blocks_per_log((*DEFAULT, *OPTIONAL))
-        first = Unknowns.of(equation, DEFAULT, self.unloaded, per_log=per_log)
+        first = Unknowns.for_equation(equation, DEFAULT, self.unloaded, per_log=per_log)
         noise = solve(first, total_factors(blocks)).noise
         optional = tuple(name for name in OPTIONAL if name != REFUSED)
         return choose_friction_blocks(

@@ -113,12 +113,12 @@ def _describe_missing_meshes(path: Path, robot: Robot) -> list[Message]:
     if path.suffix.lower() not in (".urdf", ".xacro"):
         return []
     root = read_xml(path, "robot", "is this a URDF?", text=robot.description)
-    folders = MeshFolders.of(path, levels=LEVELS, package_path=robot.package_path)
+    folders = MeshFolders.for_urdf(path, levels=LEVELS, package_path=robot.package_path)
     refused: list[Message] = []
     names = dict.fromkeys(mesh.get("filename", "") for mesh in root.iter("mesh"))
     for name in names:
         try:
-            folders.find(name)
+            folders.find_mesh(name)
         except MeshRefusedError as error:
             refused.append(error.message)
     what, facts = "{count} of {total} meshes are not found, such as: {reason}", {"count": len(refused)}

@@ -211,7 +211,7 @@ def link_ellipsoids(
         raise PhysicalError("unsupported_suffix", "{path}: shapes of links are read from a .urdf file", path=path)
     drawn = load_with_locks_of(path, robot, package_path=package_path)
     refuse_other_robot(robot, drawn, "the geometry")
-    folders = MeshFolders.of(path, levels=LEVELS, package_path=drawn.package_path)
+    folders = MeshFolders.for_urdf(path, levels=LEVELS, package_path=drawn.package_path)
     points: dict[int, list[Array]] = {}
     notes: list[Message] = []
     missing: set[int] = set()
@@ -288,7 +288,7 @@ def _points_of_shape(path: Path, name: str, geometry: Element | None, folders: M
             return np.concatenate([rim + up, rim - up])
         if shape.tag == "mesh":
             try:
-                file = folders.find(shape.get("filename", ""))
+                file = folders.find_mesh(shape.get("filename", ""))
             except MeshRefusedError as error:
                 return str(error)
             scale = np.array(read_attribute_numbers(path, name, shape, "scale", (1.0, 1.0, 1.0)))

@@ -25,7 +25,7 @@ from dynid.robot.parameter import Parameter, parameters_by_name
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
-from dynid.storage.records import ROW, Data, Form, Limit, json_text, load, to_plain_data
+from dynid.storage.records import ROW, Data, Form, Limit, json_text, read_record, to_plain_data
 
 UNLIKELY = 1e-3
 """Probability below which noise does not explain that bodies cannot have the estimate."""
@@ -211,7 +211,7 @@ class PhysicalParameters:
     def load(path: str | Path) -> PhysicalParameters:
         """Read what `save` wrote."""
         remedy = "`dynid physical` writes one with --out physical.json"
-        found: PhysicalParameters = load(StoredPhysical, Path(path), remedy, PhysicalError)
+        found: PhysicalParameters = read_record(StoredPhysical, Path(path), remedy, PhysicalError)
         return found
 
     def _robot_friction(self, label: str) -> tuple[tuple[str, float], ...]:

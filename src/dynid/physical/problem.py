@@ -87,7 +87,7 @@ def _unidentified_columns(result: Identification, base: set[Parameter]) -> dict[
     logs, equation = len(result.factors), result.equation
     own = {name.symbol for name in result.names if name.log is not None and name.kind == "friction"}
     per_log = [block for block in result.friction if own & set(find_friction_block(block).symbols)]
-    unknowns = Unknowns.of(equation, result.friction, logs, per_log=per_log)
+    unknowns = Unknowns.for_equation(equation, result.friction, logs, per_log=per_log)
     missing = set(unknowns.names) - set(result.names) - {item.name for item in result.unidentifiable}
     if not missing:
         return found

@@ -31,7 +31,7 @@ def middle_posture(robot: Robot) -> Array:
 
 
 def draw_robot(robot: Robot, posture: Array) -> Figure | None:
-    """The skeleton at a posture (n,); None where loops cannot be closed there."""
+    """Figure of the skeleton at a posture (n,); None where loops cannot be closed there."""
     try:
         poses = tree_poses(robot, posture[None])
     except DynidError:
@@ -57,7 +57,7 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
 
 
 def draw_path(robot: Robot, q: Array) -> Figure | None:
-    """Path of the last link's frame along positions (N, n), with the skeleton where it begins."""
+    """Figure of the last link's path along positions (N, n), with the skeleton where it begins."""
     start = draw_robot(robot, q[0])
     if start is None:
         return None
@@ -93,7 +93,7 @@ def space_layout(points: Array) -> dict[str, object]:
 
 
 def _link_traces(robot: Robot, poses: Poses, points: dict[int, Array]) -> Trace:
-    """Lines from frame to frame, and to the points at which loops are closed."""
+    """Trace of lines from frame to frame, and to the points at which loops are closed."""
     rows: list[Array] = []
     for k, link in enumerate(robot.links):
         rows += [points[link.parent], points[k], np.full(3, np.nan)]
@@ -108,7 +108,7 @@ def _link_traces(robot: Robot, poses: Poses, points: dict[int, Array]) -> Trace:
 def _joint_traces(
     robot: Robot, poses: Poses, points: dict[int, Array], kind: str, colour: str, half: float
 ) -> list[Trace]:
-    """Lines along the axes of the joints of one kind, and markers at them."""
+    """Traces of lines along the axes of the joints of one kind, and markers at them."""
     own = [k for k in robot.tree_joints if robot.links[k].kind == kind]
     if not own:
         return []
@@ -124,14 +124,14 @@ def _joint_traces(
 
 
 def _frame_trace(origin: Array, rotation: Array, length: float, name: str) -> Trace:
-    """Three coloured axes of a frame."""
+    """Trace of the three coloured axes of a frame."""
     rows = [x for k in range(3) for x in (origin, origin + length * rotation[:, k], origin)]
     colours = [colour for colour in AXES for _ in range(3)]
     return {**_line_trace(np.array(rows), "", 4, name), "line": {"width": 4, "color": colours}}
 
 
 def _line_trace(rows: Array, colour: str, width: int, name: str) -> Trace:
-    """A polyline in space; NaN breaks it."""
+    """Trace of a polyline in space; NaN breaks it."""
     x, y, z = (typed_array(column) for column in rows.T)
     return {
         "type": "scatter3d", "mode": "lines", "x": x, "y": y, "z": z, "name": name, "hoverinfo": "name",

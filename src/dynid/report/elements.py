@@ -50,24 +50,24 @@ def percent_text(share: float) -> str:
 
 
 def escape_plot_text(text: str) -> str:
-    """A name inside a figure: Plotly reads tags in texts, so these become entities; long ones lose their middle."""
+    """Name for a figure with tags escaped, which Plotly would read; long ones lose their middle."""
     half = LONGEST // 2
     shown = text if len(text) <= LONGEST else f"{text[:half]}\N{HORIZONTAL ELLIPSIS}{text[1 - half :]}"
     return html.escape("".join(c if c.isprintable() else " " for c in shown), quote=False)
 
 
 def escape_control_characters(content: str) -> str:
-    """A text without characters that steer how others are shown (directions, joiners, controls): blanks instead."""
+    """Text with blanks in place of control, direction and joiner characters."""
     return STEERING.sub(" ", content)
 
 
 def short_log_name(text: str) -> str:
-    """A log's name, without the folders of a whole path; other names may hold slashes, too."""
+    """Name of a log without the folders of an absolute path; other names are kept."""
     return PurePath(text).name if PurePath(text).is_absolute() else text
 
 
 def unit_text(text: str) -> str:
-    """A unit with raised exponents, which no line break divides."""
+    """Unit with raised exponents and without line breaks."""
     raised = text.replace("^2", "\N{SUPERSCRIPT TWO}").replace("^3", "\N{SUPERSCRIPT THREE}")
     return raised.replace(" ", "\N{NO-BREAK SPACE}")
 
@@ -87,20 +87,20 @@ class Figure:
 
     @property
     def json(self) -> str:
-        """For a script element: no character of it can end the element."""
+        """Figure as JSON for a script element, which no character of it can end."""
         text = json.dumps({"data": list(self.traces), "layout": dict(self.layout)}, ensure_ascii=True, allow_nan=False)
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def typed_array(x: Array) -> dict[str, Any]:
-    """Numbers as Plotly's typed arrays: single precision is more than a screen shows."""
+    """Numbers as Plotly's typed array, in single precision."""
     data = np.ascontiguousarray(x, dtype="<f4")
     packed: dict[str, Any] = {"dtype": "f4", "bdata": base64.b64encode(data.tobytes()).decode("ascii")}
     return packed if data.ndim == 1 else packed | {"shape": ", ".join(map(str, data.shape))}
 
 
 def line_trace(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
-    """A curve; `name` must have gone through `escape_plot_text` if it comes from a file."""
+    """Trace of a curve; `name` must have gone through `escape_plot_text` if it comes from a file."""
     width, dash = more.pop("width", 1.4), more.pop("dash", "solid")
     return {
         "type": "scatter", "mode": "lines", "x": typed_array(x), "y": typed_array(y), "name": name,
@@ -109,12 +109,12 @@ def line_trace(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace
 
 
 def corner_title(text: str) -> dict[str, Any]:
-    """A title in the upper left corner, beside the legend."""
+    """Layout of a title in the upper left corner, beside the legend."""
     return {"text": text, "font": {"size": 13}, "x": 0, "xanchor": "left", "y": 0.99, "yanchor": "top"}
 
 
 def log_axis(title: str, lowest: float, highest: float, **more: Any) -> dict[str, Any]:
-    """A logarithmic axis: powers of ten over a wide range, else plain numbers."""
+    """Layout of a logarithmic axis: powers of ten over a wide range, else plain numbers."""
     decades = math.log10(highest / lowest)
     if decades > 2.5:
         ticks: dict[str, Any] = {"dtick": math.ceil(decades / 6.0), "exponentformat": "power"}
@@ -124,7 +124,7 @@ def log_axis(title: str, lowest: float, highest: float, **more: Any) -> dict[str
 
 
 def name_axis(names: Sequence[str]) -> dict[str, Any]:
-    """An axis of numbers 0, 1, ... that shows names, which need not differ."""
+    """Layout of an axis of numbers 0, 1, ... that shows names, which need not differ."""
     return {
         "tickvals": list(range(len(names))),
         "ticktext": [escape_plot_text(name) for name in names],
@@ -133,7 +133,7 @@ def name_axis(names: Sequence[str]) -> dict[str, Any]:
 
 
 def titled_axis(title: str, **more: Any) -> dict[str, Any]:
-    """An axis with its title."""
+    """Layout of an axis with a title."""
     return {"title": {"text": title}, "automargin": True, **more}
 
 
@@ -151,7 +151,7 @@ class Cell:
 
     @property
     def sort_key(self) -> str:
-        """What the page's script sorts by."""
+        """Text that the page's script sorts the cell by."""
         return self.text if self.value is None else str(self.value)
 
 
@@ -166,5 +166,5 @@ class Table:
 
 
 def number_cell(value: float, text: str, mark: str = "", bar: float | None = None) -> Cell:
-    """A number; one that is not finite comes last whatever the order."""
+    """Cell of a number; one that is not finite is sorted last in any order."""
     return Cell(text, value, mark, bar)

@@ -52,7 +52,7 @@ OTHERS, FAR = "#7b8494", 8.0
 
 
 def draw_search(history: SearchHistory) -> Figure:
-    """One line per start, the chosen one in front."""
+    """Figure of the search: one line per start, the chosen one in front."""
     traces: list[Trace] = []
     for descent in history.descents:
         if descent.start != history.chosen:
@@ -69,26 +69,30 @@ def draw_search(history: SearchHistory) -> Figure:
 
 
 def _criterion_axis(history: SearchHistory) -> dict[str, Any]:
-    """The axis of the criterion; values far above the best are left outside, to show where the lines end."""
+    """Layout of the axis of the criterion; values far above the best are left outside."""
     name = criterion_name(history.criterion)
     lowest = min(float(descent.values.min()) for descent in history.descents)
     highest = max(float(descent.values.max()) for descent in history.descents)
     if lowest <= 0.0:  # a log determinant
         return titled_axis(name)
-    highest = max(min(highest, FAR * history.best.end), max(descent.end for descent in history.descents))
+    highest = max(
+        min(highest, FAR * history.best.final_value), max(descent.final_value for descent in history.descents)
+    )
     return log_axis(name, lowest, highest, range=[math.log10(0.93 * lowest), math.log10(1.07 * highest)])
 
 
 def criterion_name(criterion: str) -> str:
-    """A criterion in words."""
+    """Name of a criterion in words."""
     return NAMES.get(criterion, criterion)
 
 
 def describe_search(history: SearchHistory, columns: int) -> str:
-    """What is seen in the drawing, and what may do better; columns: of the matrix W."""
+    """Text on what the figure of the search shows, and what may do better; columns: of the matrix W."""
     best, count = history.best, len(history.descents)
     valid = [descent for descent in history.descents if not descent.refused]
-    near = sum(criterion_ratio(descent.end, best.end, history.criterion, columns) <= NEAR for descent in valid)
+    near = sum(
+        criterion_ratio(descent.final_value, best.final_value, history.criterion, columns) <= NEAR for descent in valid
+    )
     said = []
     if count > 1:
         said.append(f"{near} of {count} starts ended within 10 % of the best, which is start {best.start + 1}.")
@@ -125,7 +129,7 @@ def final_decrease(descent: Descent, criterion: str, columns: int) -> float:
 
 
 def criterion_ratio(value: float, best: float, criterion: str, columns: int) -> float:
-    """How many times larger a criterion is; a log determinant counts as the geometric mean of the variances."""
+    """Ratio of a criterion to the best; a log determinant counts as the geometric mean of the variances."""
     if criterion == "d":
         return math.exp((value - best) / columns)
     return value / best
@@ -181,7 +185,7 @@ class MotionSection:
     title: str = "Motion"
 
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
-        """Table and three figures."""
+        """Table of the use of limits, and figures of positions, velocities and accelerations."""
         e = subject.excitation
         effort = [] if e.effort is None else [e.effort.use_of_limits(e.motion(200.0))[:, None]]
         rows = [
@@ -208,7 +212,7 @@ class PathSection:
     title: str = "Path in space"
 
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any] | None:
-        """Drawing of the path in space; None where loops cannot be closed along the motion."""
+        """Figure of the path in space; None where loops cannot be closed along the motion."""
         drawing = draw_path(subject.excitation.robot, subject.motion.q)
         return None if drawing is None else {"drawing": drawing}
 
@@ -221,7 +225,7 @@ class SearchSection:
     title: str = "Search"
 
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any] | None:
-        """Drawing of the search, with what it shows; None for a motion that was not searched here."""
+        """Figure of the search, with what it shows; None for a motion that was not searched here."""
         history = subject.excitation.history
         if history is None:
             return None
@@ -238,7 +242,7 @@ class ProgressSection:
     title: str = "Condition"
 
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
-        """Start and end of the design, and the number over the rows so far."""
+        """Figure of the condition number over the rows so far, with start and end of the design."""
         e = subject.excitation
         share, condition = condition_numbers_of_first_rows(e.matrix)
         seen = condition < HOPELESS
@@ -263,7 +267,7 @@ class ExpectedSection:
     title: str = "Expected errors"
 
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
-        """One row per parameter, the worst first."""
+        """Table of expected deviations, one row per parameter, the worst first."""
         e = subject.excitation
         errors, values = e.expected_errors(subject.noise), nominal_base_values(e)
         rows = []
@@ -286,22 +290,22 @@ class ExpectedSection:
 
 
 def nominal_base_values(excitation: Excitation) -> dict[str, float]:
-    """Nominal base values where they are known."""
-    rotors = bool(excitation.rows.stage.columns.rotor_of_link)
+    """Nominal values of the base parameters by name, where they are known."""
+    rotors = bool(excitation.rows.stage.columns.rotor_column_of_link)
     base = base_parameters(excitation.robot, model=excitation.rows.model, rotor_inertia=rotors)
     values = base.values(excitation.robot.parameters)
     return {name: float(x) for name, x in zip(base.names, values, strict=True) if np.isfinite(x) and x != 0.0}
 
 
 def _noise_text(subject: DesignedMotion) -> str:
-    """The noise that is assumed, with its unit; of each channel where they differ."""
+    """Text on the noise that is assumed, with its unit; of each channel where they differ."""
     sigma = subject.noise[:1] if (subject.noise == subject.noise[0]).all() else subject.noise
     unit = " or ".join(_joint_units(subject.excitation.robot, *_UNITS[subject.excitation.rows.model]))
     return f"{', '.join(number_text(float(s), 4) for s in sigma)} {unit}".replace(" ", _SPACE)
 
 
 def _joint_units(robot: Robot, turning: str, sliding: str) -> list[str]:
-    """Those of a robot's joints: of revolute ones, prismatic ones, or both."""
+    """Units of a robot's joints: that of revolute ones, of prismatic ones, or both."""
     kinds = {robot.links[k].kind for k in robot.active_links}
     used = [unit for kind, unit in (("revolute", turning), ("prismatic", sliding)) if kind in kinds]
     return list(dict.fromkeys(used))

@@ -36,12 +36,12 @@ class Section(Protocol, Generic[T]):
         ...
 
     def build_content(self, subject: T) -> Mapping[str, Any] | None:
-        """What the template shows, None where the section makes no sense."""
+        """Values for the section's template; None where the section makes no sense."""
         ...
 
 
 def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead: str = "") -> str:
-    """The whole HTML file; all texts are escaped by the templates."""
+    """Render the whole HTML page; all texts are escaped by the templates."""
     from markupsafe import Markup
 
     parts = []
@@ -66,7 +66,7 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
 
 @cache
 def template_environment() -> Environment:
-    """Templates of this package, with escaping everywhere."""
+    """Jinja environment with the templates of this package, escaping everywhere."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     return Environment(
@@ -80,7 +80,7 @@ run_after_fork(template_environment.cache_clear)  # its cache of templates has a
 
 @cache
 def plotly_script() -> str:
-    """Plotly's JavaScript; it holds no end of a script element."""
+    """Plotly's JavaScript, which holds no end of a script element."""
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs()).replace("</script", "<\\/script")
@@ -104,7 +104,7 @@ class StandardValues(Protocol):
 
     @property
     def values(self) -> Array:
-        """One per name."""
+        """Values of the parameters, one per name."""
         ...
 
     @property
@@ -114,12 +114,12 @@ class StandardValues(Protocol):
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """What must be read about them."""
+        """Warnings on the values."""
         ...
 
     @property
     def notes(self) -> tuple[Message, ...]:
-        """What was decided on the way."""
+        """Notes on decisions behind the values."""
         ...
 
 
@@ -146,10 +146,10 @@ class ReportSubject:
 
     @property
     def replays(self) -> tuple[Replay, ...]:
-        """All logs read again: those of the result, then the others."""
+        """Replays of all logs, read again once: those of the result, then the others."""
         return (*self.used, *self.held_out)
 
     @property
     def results(self) -> tuple[Identification, ...]:
-        """The result, as one of those that a page is about."""
+        """Results that the page is about: this one."""
         return (self.result,)

@@ -17,7 +17,7 @@ from dynid.estimation.regression.rows import Rows, rows_of_log
 from dynid.logs.cutoff import power_spectrum
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
-from dynid.logs.log import Log, report_reading
+from dynid.logs.log import Log, logs_with_common_progress
 from dynid.logs.survey import Survey, survey
 from dynid.robot.transform import Array
 
@@ -39,7 +39,7 @@ class Spectrum:
 
 
 def find_spectrum(seen: Survey, has_torques: bool) -> Spectrum:
-    """Spectra on a regular grid over the rows that were looked at first; positions stand for velocities."""
+    """Spectra of the first rows on a regular grid; positions stand for velocities."""
     x = seen.samples.select_rows(slice(0, ROWS))
     f, S = power_spectrum(x.t, x.q, seen.rate)
     velocity = S * (2.0 * np.pi * f[:, None]) ** 2
@@ -74,7 +74,7 @@ class Envelope:
         self.t, self.x = np.empty(0), np.empty((0, signals))
 
     def add_rows(self, t: Array, x: Array, segment: int = 0) -> None:
-        """Take rows (N, K) at instants t (N,) in their order; where the segment is another, curves are broken."""
+        """Add rows (N, K) at instants t (N,) in their order; a new segment breaks the curves."""
         if segment != self.segment:
             self.finish_last_bin()
             self.segment = segment
@@ -86,7 +86,7 @@ class Envelope:
             self._merge_bins_in_pairs()
 
     def finish_last_bin(self) -> None:
-        """Make a bin of the rows that wait."""
+        """Store the waiting rows as the last bin."""
         if len(self.t):
             self._store_bins(len(self.t), len(self.t))
 
@@ -100,7 +100,7 @@ class Envelope:
         return np.insert(t[twice], breaks, np.nan), np.insert(x[twice], breaks, np.nan)
 
     def _store_bins(self, rows: int, width: int) -> None:
-        """Make bins of so many waiting rows."""
+        """Store so many waiting rows as bins of this width."""
         x = self.x[:rows].reshape(rows // width, width, -1)
         t = np.broadcast_to(self.t[:rows].reshape(rows // width, width, 1), x.shape)
         bins_t, bins_x = _extremes_of_bins(t, x)
@@ -133,7 +133,7 @@ class PointSample:
         self.points: Array | None = None
 
     def add_points(self, points: Array) -> None:
-        """Take further points (N, K), thinned where they become too many."""
+        """Add further points (N, K); every other one is dropped when they become too many."""
         first = -self.seen % self.every
         self.seen += len(points)
         some = points[first :: self.every]
@@ -182,8 +182,8 @@ def replay_logs(
     pages: int = 1,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> tuple[Replay, ...]:
-    """Read logs again; fitted: they are those of the result, in its order; pages: how many logs share the page."""
-    logs = report_reading(logs, on_progress, "drawing")
+    """Read logs again and predict them; fitted: they are those of the result; pages: how many logs share the page."""
+    logs = logs_with_common_progress(logs, on_progress, "drawing")
     return tuple(_replay_log(result, log, k if fitted else 0, pages) for k, log in enumerate(logs))
 
 
@@ -199,7 +199,7 @@ def is_velocity_friction(block: str) -> bool:
 
 
 def _treatment_of_log(result: Identification, log: Log, seen: Survey) -> Treatment:
-    """As the identification treats further logs; one that cannot be treated so is refused by name."""
+    """Treatment of a log as the identification treats further logs; LogError where that is not possible."""
     if result.cutoff is None:
         if seen.samples.v is None or seen.samples.a is None:
             raise LogError(
@@ -215,7 +215,7 @@ def _treatment_of_log(result: Identification, log: Log, seen: Survey) -> Treatme
 
 
 def _replay_log(result: Identification, log: Log, number: int, pages: int) -> Replay:
-    """Read one log and predict its channels."""
+    """Read one log again and predict its channels."""
     equation = result.equation
     seen = survey(log, equation.robot, measured=equation.options.required_channels, joints=equation.joints)
     treatment = _treatment_of_log(result, log, seen)
@@ -256,7 +256,7 @@ class _ReplaySums:
         return np.sqrt(self.power / self.count)
 
     def predict_and_accumulate(self, rows: Rows) -> tuple[Array, Array]:
-        """Measured and predicted channels (K, C) of some rows, which are added to the sums of errors."""
+        """Measured and predicted channels (K, C) of some rows, which are also added to the sums of errors."""
         measured, predicted = [], []
         for c, channel in enumerate(self.equation.channels):
             own, values = channel.rows_in_wide(rows.wide), self.values[channel.columns]
@@ -271,7 +271,7 @@ class _ReplaySums:
         return y, p
 
     def _update_mean_and_spread(self, y: Array, p: Array) -> None:
-        """Mean and spread are merged part by part (Chan, Golub & LeVeque): nothing cancels."""
+        """Update mean and spread of measured channels part by part (Chan, Golub & LeVeque): nothing cancels."""
         before, self.count = self.count, self.count + len(y)
         self.squares += ((y - p) ** 2).sum(axis=0)
         shift = y.mean(axis=0) - self.mean
@@ -280,6 +280,6 @@ class _ReplaySums:
 
 
 def _velocity_friction_columns(equation: Equation, channel: ChannelColumns) -> NDArray[np.bool_]:
-    """Which of a channel's columns are friction that is a curve over the velocity."""
+    """Mask of a channel's columns that are friction over the velocity."""
     blocks = [columns for name, columns in equation.columns_by_friction_block.items() if is_velocity_friction(name)]
     return np.isin(channel.columns, np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64))

@@ -72,8 +72,8 @@ class ComparedResults:
     page_warnings: tuple[Message, ...] = ()
 
     @staticmethod
-    def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> ComparedResults:
-        """Results to compare, checked; names that are missing are model and estimator."""
+    def from_results(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> ComparedResults:
+        """Check results to compare, and name them; missing names are model and estimator."""
         if len(results) < 2:
             raise DynidError("too_few_results", "a comparison needs two results or more")
         if names is not None and len(names) != len(results):
@@ -87,7 +87,7 @@ class ComparedResults:
 
     @property
     def is_same_robot(self) -> bool:
-        """Whether all results speak of one robot."""
+        """Whether all results are of one robot."""
         first = self.results[0].robot
         return all(
             r.robot.name == first.name and r.robot.parameter_names == first.parameter_names for r in self.results
@@ -101,7 +101,7 @@ class ComparedResults:
         return rows[0].shape == rows[1].shape and bool(np.allclose(rows[0], rows[1], rtol=1e-6, atol=1e-9))
 
     def _rows_of_base_matrix(self, k: int) -> dict[str, Array]:
-        """Standard parameters that a result regroups into each base parameter."""
+        """Rows of a result's base matrix by name: standard parameters regrouped into each base parameter."""
         base = self.results[k].equation.base
         return dict(zip(base.names, base.matrix, strict=True))
 
@@ -143,7 +143,7 @@ class OverviewSection:
     title: str = "Verdicts"
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
-        """Table of verdicts and figures, and the reasons."""
+        """Table of verdicts and figures, one row per result, and the reasons."""
         rows = []
         for name, r in zip(subject.names, subject.results, strict=True):
             mark = {"usable": "fair", "weak": "poor"}.get(r.verdict.level, MARKS[r.verdict.level])
@@ -179,7 +179,7 @@ class ErrorsSection:
     title: str = "Validation errors"
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
-        """Bars of errors, one group per channel."""
+        """Bar chart of errors, one group per channel."""
         channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
         traces = [
             {
@@ -224,7 +224,7 @@ class IntervalsSection:
 
 
 def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
-    """Value and half width in every result."""
+    """Cells of value and half width in every result."""
     cells = []
     for k in range(len(subject.results)):
         value, _, half = subject.value_and_interval(k, name)
@@ -237,7 +237,7 @@ def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
 
 
 def _difference_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
-    """Largest difference of a parameter between the results, coloured where they disagree."""
+    """Cell of the largest difference of a parameter between results, coloured where they disagree."""
     if not dispute:
         return []
     d = dispute[name]
@@ -247,7 +247,7 @@ def _difference_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
 
 
 def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
-    """Differences from the first result over the widest half width; parameters of any size share one scale."""
+    """Figure of differences from the first result over the widest half width, on one scale."""
     traces = []
     count = len(subject.results)
     for k in range(count):
@@ -335,7 +335,7 @@ def write_report(
             )  # fmt: skip
         page_warnings = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
         compared = replace(
-            ComparedResults.of(results, names, find_origin((), command, files)), page_warnings=page_warnings
+            ComparedResults.from_results(results, names, find_origin((), command, files)), page_warnings=page_warnings
         )
         page = render_page(compared.title, compared, COMPARED_SECTIONS)
     else:
@@ -364,7 +364,7 @@ def write_report(
 
 
 def _find_other_logs(result: Identification, used: Sequence[Log]) -> tuple[Message, ...]:
-    """Logs that are said to be those of the result, and whose files have other contents."""
+    """Warnings on logs given as those of the result whose files have other contents."""
     known = {file.sha256 for file in result.origin.inputs}
     if not known:
         return ()
@@ -380,7 +380,7 @@ def _find_other_logs(result: Identification, used: Sequence[Log]) -> tuple[Messa
 
 
 def _find_changed_files(result: Identification) -> tuple[Message, ...]:
-    """Files of the robot that are still where they were, with other contents."""
+    """Warnings on files of the robot whose contents have changed since."""
     what = "{file}: the robot's file has changed since the identification; the page shows the robot as it was then"
     return tuple(
         Message("robot_file_changed", what, file=file.name)
@@ -390,7 +390,7 @@ def _find_changed_files(result: Identification) -> tuple[Message, ...]:
 
 
 def summary_sentence(result: Identification) -> str:
-    """What was done, in one sentence."""
+    """Sentence on what was identified, from what and how."""
     source = SOURCES[result.model].format(len(result.joints))
     count = len(result.findings)
     logs = "1 log" if count == 1 else f"{count} logs"
@@ -398,6 +398,6 @@ def summary_sentence(result: Identification) -> str:
 
 
 def _open_logs(result: Identification, logs: Logs) -> tuple[Log, ...]:
-    """Logs as `Log`; files that are named are opened."""
+    """Return logs as `Log`; files that are named are opened."""
     several = list_logs(logs)
     return tuple(log if isinstance(log, Log) else read_log(log, result.robot) for log in several)

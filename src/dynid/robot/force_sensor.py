@@ -52,7 +52,7 @@ class Rotor:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether torques need ratio^2 J where the plate shows ratio J only, and one of them is not known."""
+        """Whether the plate shows ratio J where torques need ratio^2 J, and J is not known."""
         return bool(np.isnan(self.inertia)) and self.ratio != 1.0
 
 
@@ -118,7 +118,7 @@ class ForceSensor:
             raise DynidError("rotor_named_twice", "the force sensor names the rotor of a joint twice")
 
     def _check_per_channel(self) -> None:
-        """Offsets, noise and sensitivities have a number per channel."""
+        """Raise where offsets, noise or sensitivities do not have a number per channel."""
         for name, lowest in (("offset", -np.inf), ("noise", 1e-300), ("sensitivity_sigma", 0.0)):
             given = getattr(self, name)
             if given is None:
@@ -137,13 +137,13 @@ class ForceSensor:
             object.__setattr__(self, name, freeze(values))
 
     @property
-    def spinning(self) -> tuple[Rotor, ...]:
+    def spinning_rotors(self) -> tuple[Rotor, ...]:
         """Rotors of known inertia that turn at a speed of their own."""
         return tuple(rotor for rotor in self.rotors if np.isfinite(rotor.inertia) and rotor.ratio != 1.0)
 
     @property
-    def hidden(self) -> tuple[str, ...]:
-        """Joints whose rotor shows in the forces on the base, but by how much is not known."""
+    def hidden_rotor_joints(self) -> tuple[str, ...]:
+        """Joints whose rotor shows in the forces on the base by an unknown amount."""
         return tuple(rotor.joint for rotor in self.rotors if rotor.is_hidden)
 
     @property
@@ -159,13 +159,13 @@ class ForceSensor:
         return self.offsets != "known"
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it sits in frame 0 with moments about its origin."""
+    def is_in_base_frame(self) -> bool:
+        """Whether it sits in frame 0, the base frame, with moments about its origin."""
         origin = self.position + self.rotation @ self.reference
         return not origin.any() and bool(np.array_equal(self.rotation, np.eye(3)))
 
     @property
-    def map(self) -> Array:
+    def wrench_to_readings(self) -> Array:
         """Matrix (channels, 6) from the base's wrench on the robot, in frame 0 about its origin, to the readings."""
         P = self.position + self.rotation @ self.reference
         R = self.rotation.T
@@ -175,10 +175,10 @@ class ForceSensor:
         sign = 1.0 if self.sense == "plate_on_robot" else -1.0
         return np.asarray(sign * T[[CHANNELS.index(name) for name in self.channels]])
 
-    def constant(self, gravity: Array) -> Array:
-        """Readings (channels,) that are there without the robot: known offsets and the weight of what stands there."""
+    def constant_readings(self, gravity: Array) -> Array:
+        """Readings (channels,) without the robot: known offsets and the weight of what stands on the plate."""
         force = -self.mass * gravity
-        weight = self.map @ np.concatenate([force, np.cross(self.com, force)])
+        weight = self.wrench_to_readings @ np.concatenate([force, np.cross(self.com, force)])
         return np.asarray(weight if self.offset is None else weight + self.offset)
 
 
@@ -188,7 +188,7 @@ def is_force_channel(channel: str) -> bool:
 
 
 def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
-    """Names of channels; those of a data sheet (Cx for Mx, any case) are understood."""
+    """Standard names of channels from those of a data sheet (Cx for Mx, any case); raise for others."""
     names = []
     for given in channels:
         name = str(given)[:1].upper() + str(given)[1:].lower()
@@ -205,7 +205,7 @@ def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_numbers(values: object, count: int, name: str) -> Array:
-    """So many finite numbers as an array, or an error with their name."""
+    """Array of `count` finite numbers; raise with their name where they are others."""
     try:
         numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -36,8 +36,8 @@ def inertia_matrix(x: Array) -> Array:
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
-def _six_elements(J: Array) -> Array:
-    """XX XY XZ YY YZ ZZ of an inertia matrix."""
+def _inertia_elements(J: Array) -> Array:
+    """Elements XX XY XZ YY YZ ZZ of an inertia matrix."""
     return np.array([J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
 
 
@@ -45,7 +45,7 @@ def from_body(body: Body) -> Array:
     """Ten standard parameters of a body (parallel axes: J = Jc - m [c][c])."""
     C = skew(np.asarray(body.com))
     J = np.asarray(body.inertia) - body.mass * C @ C
-    return np.concatenate([_six_elements(J), body.mass * np.asarray(body.com), [body.mass]])
+    return np.concatenate([_inertia_elements(J), body.mass * np.asarray(body.com), [body.mass]])
 
 
 def to_body(x: Array) -> Body:
@@ -74,11 +74,11 @@ def pseudo_inertia(x: Array) -> Array:
 def from_pseudo_inertia(P: Array) -> Array:
     """Ten standard parameters from the pseudo-inertia matrix."""
     S = P[:3, :3]
-    return np.concatenate([_six_elements(np.trace(S) * np.eye(3) - S), P[:3, 3], [P[3, 3]]])
+    return np.concatenate([_inertia_elements(np.trace(S) * np.eye(3) - S), P[:3, 3], [P[3, 3]]])
 
 
 def change_of_frame(T: Transform) -> Array:
-    """Matrix (10, 10) that takes parameters in frame b to frame a, T = T_a_b.
+    """Matrix (10, 10) that takes standard parameters in frame b to frame a, T = T_a_b.
 
     The pseudo-inertia changes as P_a = T P_b T', with T the homogeneous (4, 4) matrix.
     """

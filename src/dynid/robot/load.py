@@ -133,7 +133,7 @@ def _load_file(path: Path, source: str, reading: _Reading) -> Robot:
 
 
 def _expand_xacro_file(path: Path, reading: _Reading) -> str:
-    """The URDF of a xacro file."""
+    """URDF text of a xacro file, expanded with the folders and arguments given."""
     from dynid.robot.io.meshes import LEVELS, MeshFolders
 
     values = {} if isinstance(reading.xacro, bool) else reading.xacro
@@ -142,13 +142,13 @@ def _expand_xacro_file(path: Path, reading: _Reading) -> str:
             "xacro_arguments_malformed", "{option} must be true, or a mapping from names to texts, got {value!r:.60}",
             option=Wording("xacro", "--xacro-arg"), value=str(reading.xacro),
         )  # fmt: skip
-    folders = MeshFolders.of(path, levels=LEVELS, package_path=reading.package_path)
+    folders = MeshFolders.for_urdf(path, levels=LEVELS, package_path=reading.package_path)
     beside = (*folders.folders, *(folder.parent for folder in folders.folders))
     return expand_xacro(path, values, (*folders.packages, *beside), folders.prefixes, (folders.home, *folders.folders))
 
 
 def _refuse_urdf_options(source: str, reading: _Reading) -> None:
-    """Raise where options are given that would change nothing."""
+    """Raise where options for URDF files are given with another robot."""
     for name, given in (("xacro", reading.xacro is not False), ("package_path", reading.package_path != ())):
         if given:
             raise RobotFileError(

@@ -90,7 +90,7 @@ def _describe_turned_axes(robot: Robot, T_link_mdh: dict[int, Transform]) -> lis
 
 
 def _link_in_mdh_frame(robot: Robot, k: int, row: MdhRow, T_link_mdh: Transform) -> Link:
-    """Return link k in its new frame; known zeros survive where they are zeros there too."""
+    """Link k in its new frame; known zeros are kept where they are zeros there too."""
     link = robot.links[k]
     A = change_of_frame(T_link_mdh.inverse())
     return replace(
@@ -112,7 +112,7 @@ def transform_parameters(A: Array, inertia: Array) -> Array:
 
 
 def transform_known_zeros(A: Array, zero: frozenset[str]) -> tuple[frozenset[str], bool]:
-    """Known zeros after a change of frame A, and whether none was lost."""
+    """Parameters that stay known zeros after a change of frame A, and whether none was lost."""
     free = [i for i, symbol in enumerate(SYMBOLS) if symbol not in zero]
     still = {s for i, s in enumerate(SYMBOLS) if not (np.abs(A[i, free]) > _ROUNDING).any()}
     return frozenset(still | (zero & {"Ia"})), len(still) == len(zero - {"Ia"})

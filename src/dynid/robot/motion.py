@@ -57,7 +57,7 @@ class Motion:
         self._check_base_motion()
 
     def _check_base_motion(self) -> None:
-        """Pose, velocity and acceleration of the base come together and fit the samples."""
+        """Raise where pose, velocity and acceleration of the base are not all given or do not fit the samples."""
         base = {"base_pose": 7, "base_velocity": 6, "base_acceleration": 6}
         missing = [name for name in base if getattr(self, name) is None]
         if len(missing) == 3:

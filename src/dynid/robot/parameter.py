@@ -78,7 +78,7 @@ class Parameter(str):
 
     @property
     def label(self) -> str:
-        """What follows the symbol, without the log: the joint's number (`1`), `:arm`."""
+        """Label after the symbol, without the log: the joint's number (`1`), or `:arm`."""
         return str(self.of_all_logs)[len(self.symbol) :]
 
     @property
@@ -97,7 +97,7 @@ class Parameter(str):
 
 
 def _create_parameter(name: str, facts: dict[str, Any], log: int | None) -> Parameter:
-    """Make a parameter again from what `__reduce__` stored."""
+    """Restore a pickled parameter from what `__reduce__` stored."""
     return Parameter(name, **facts, log=log)
 
 

@@ -52,7 +52,7 @@ class Limits:
 
     @staticmethod
     def stack(joints: Sequence[JointLimits]) -> Limits:
-        """Collect the limits of single joints."""
+        """Stack the limits of single joints into arrays."""
         return Limits(
             freeze(np.array([(j.lower, j.upper) for j in joints]).reshape(-1, 2)),
             freeze([j.velocity for j in joints]),
@@ -136,7 +136,7 @@ class Link:
     friction: tuple[tuple[str, Finite], ...] = ()
 
     def parameter(self, symbol: str) -> Parameter:
-        """One of the link's standard parameters, or Ia of its joint, by its symbol."""
+        """Standard parameter of the link, or Ia of its joint, by its symbol."""
         if symbol == ROTOR:
             unit = "kg m^2" if self.kind == "revolute" else "kg"
             return Parameter(symbol + self.label, symbol=symbol, kind="rotor", unit=unit, joint=self.joint)
@@ -226,13 +226,13 @@ class Robot:
         self._set_nominal_rotor_inertias()
 
     def _set_nominal_rotor_inertias(self) -> None:
-        """Make Ia of declared rotors nominal, so that torques and forces on the base speak of the same J."""
+        """Set Ia of declared rotors as nominal values, so that torques and forces on the base have the same J."""
         links, warnings, place = (
             list(self.links),
             list(self.warnings),
             {link.joint: k for k, link in enumerate(self.links)},
         )
-        for rotor in () if self.sensor is None else self.sensor.spinning:
+        for rotor in () if self.sensor is None else self.sensor.spinning_rotors:
             k = place[rotor.joint]
             link, Ia = links[k], rotor.ratio**2 * rotor.inertia
             stated = ROTOR in link.zero or (link.rotor != 0.0 and not np.isnan(link.rotor))
@@ -404,13 +404,13 @@ class Robot:
     @property
     def declared_rotors(self) -> dict[str, float]:
         """Ia by name (`Ia2`) of the rotors whose inertia is declared."""
-        rotors = () if self.sensor is None else self.sensor.spinning
+        rotors = () if self.sensor is None else self.sensor.spinning_rotors
         links = {link.joint: link for link in self.links}
         return {links[rotor.joint].parameter(ROTOR): rotor.ratio**2 * rotor.inertia for rotor in rotors}
 
 
 def _check_links(robot: Robot) -> None:
-    """Refuse links that no robot has; files may hold any numbers."""
+    """Raise DynidError for links with an unknown parent or a damaged frame, and for couplings that go in a circle."""
     if any(not -1 <= link.parent < len(robot.links) for link in robot.links):
         raise DynidError("record_parent_unknown", "a link's parent is no link of the robot")
     for link in robot.links:

@@ -99,7 +99,7 @@ def quaternion_from_rotation(R: Array) -> Array:
 
 
 def clean_rotation(R: Array) -> Array:
-    """Set to zero what rounding left of zeros (entries below 4e-15)."""
+    """Rotation with entries below 4e-15, which rounding left of zeros, set to zero."""
     return np.where(np.abs(R) < 4e-15, 0.0, R)
 
 
@@ -116,7 +116,7 @@ class Transform:
 
     @staticmethod
     def identity() -> Transform:
-        """Two frames that coincide."""
+        """Transform between two frames that coincide."""
         return Transform(np.eye(3), np.zeros(3))
 
     def __matmul__(self, other: Transform) -> Transform:
@@ -126,6 +126,6 @@ class Transform:
         )
 
     def inverse(self) -> Transform:
-        """Pose of the second frame's parent seen from it."""
+        """Inverse transform: T_b_a of T_a_b."""
         R = self.rotation.T
         return Transform(R, -R @ self.translation)

@@ -36,7 +36,7 @@ class InputFile:
 
 
 def hash_file(path: Path, name: str | None = None) -> InputFile:
-    """Read a file for its SHA-256."""
+    """Read a file and return its name, SHA-256 and size."""
     try:
         with path.open("rb") as data:
             digest = hashlib.file_digest(data, "sha256").hexdigest()
@@ -60,19 +60,19 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 to a temporary file, then rename it; bytes of file names that are no text become escapes."""
+    """Write UTF-8 text to a temporary file, then rename it; bytes of file names that are no text become escapes."""
     write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write to a temporary file, then rename it: never a half-written file."""
+    """Write bytes to a temporary file, then rename it: never a half-written file."""
     with write_then_replace(path) as beside:
         beside.write_bytes(data)
 
 
 @contextmanager
 def write_then_replace(path: Path) -> Iterator[Path]:
-    """Give an empty file with the same suffix, which takes the path's place once it is written.
+    """Context with an empty temporary file of the same suffix, which replaces the path once it is written.
 
     A file is replaced in one step, also where links lead to it, and keeps its permissions; other names of it (hard
     links) keep the old content. Character devices, pipes and open descriptors are written to.
@@ -140,7 +140,7 @@ def find_descriptor(path: Path) -> int | None:
 
 
 def _copy_owner_and_permissions(name: Path, old: os.stat_result) -> None:
-    """Give a new file the owner and the permissions of the one whose place it takes."""
+    """Set owner and permissions of a new file to those of the one that it replaces."""
     if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with suppress(PermissionError):
             os.chown(name, old.st_uid, old.st_gid)
@@ -167,7 +167,7 @@ def _copy_to_device(source: Path, target: Path | int) -> None:
 
 
 def suggest_similar_file(path: Path) -> str:
-    """What to say after 'there is no such file': a file called alike, or that the folder is missing."""
+    """Text after 'there is no such file': a file called alike, or that the folder is missing."""
     try:
         if not path.parent.is_dir():
             return f" (nor a folder '{path.parent}')"

@@ -243,29 +243,29 @@ class StoredAs:
 
 @cache
 def _type_adapter(kind: Any) -> Any:
-    """Pydantic's validator and serialiser of a class."""
+    """Pydantic's validator and serialiser of a class, cached."""
     from pydantic import ConfigDict, TypeAdapter
 
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", allow_inf_nan=False))
 
 
 def to_plain_data(kind: Any, value: object) -> Any:
-    """Plain data of a value: objects, lists, numbers and text."""
+    """Convert a value to plain data: objects, lists, numbers and text."""
     return _type_adapter(kind).dump_python((value,), warnings=False)[0]
 
 
 def pick_fields(kind: Any, source: object) -> Data:
-    """Fields of a dataclass, taken from an object that has them too."""
+    """Values of a dataclass's fields, taken from another object that has them."""
     return {item.name: getattr(source, item.name) for item in fields(kind)}
 
 
 def from_plain_data(kind: Any, data: object) -> Any:
-    """Build a value again from plain data, checked; one of DAMAGE where that cannot be done."""
+    """Build a value from plain data and check it; raise one of DAMAGE where that cannot be done."""
     return _type_adapter(kind).validate_python((data,))[0]
 
 
 def json_text(data: object, indent: int | None = 1) -> str:
-    """JSON without numbers that it does not have; sets become sorted lists, numpy's numbers plain ones."""
+    """JSON text of data: no numbers that JSON lacks, sets as sorted lists, numpy's numbers as plain ones."""
 
     def to_json_type(x: Any) -> object:
         """Plain number of a numpy scalar, sorted list of a set."""
@@ -274,7 +274,7 @@ def json_text(data: object, indent: int | None = 1) -> str:
     return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False, default=to_json_type) + "\n"
 
 
-def load(kind: Any, path: Path, remedy: str, error: type[DynidError]) -> Any:
+def read_record(kind: Any, path: Path, remedy: str, error: type[DynidError]) -> Any:
     """Read a file of a class that has a `Form` with a format; raise `error` with file, place and remedy."""
     form, version = kind.__metadata__[0].file
     data = read_json(path, form, version, remedy, error)
@@ -326,7 +326,7 @@ def read_format_name(path: Path) -> str:
 
 
 def describe_damage(error: Exception, inside: str = "") -> Message:
-    """Say what is wrong with a file's content; inside: where in the file the record stands."""
+    """Message on what is wrong with a file's content; inside: where in the file the record stands."""
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):
@@ -337,7 +337,7 @@ def describe_damage(error: Exception, inside: str = "") -> Message:
 
 
 def describe_first_mistake(error: Any, inside: str) -> str:
-    """Place and reason of the first thing that pydantic refuses."""
+    """Text on place and reason of the first thing that pydantic refuses."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(p) for p in first["loc"][1:] if p not in _parts)
     return f"{inside}{place}: {first['msg']}"

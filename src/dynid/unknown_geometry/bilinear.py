@@ -56,7 +56,7 @@ class BilinearForm:
 
 
 def bilinear_form(lagrangian: Lagrangian) -> BilinearForm:
-    """Collect the terms of a Lagrangian."""
+    """Bilinear form B of a Lagrangian: its terms by motion product and unknown product."""
     names = lagrangian.generators
     a, b = len(names.motion), len(names.motion) + len(names.geometry)
     pairs = _angle_pairs(names)
@@ -169,7 +169,7 @@ class ModelParameterChoice:
 
 
 def choose_model_parameters(form: BilinearForm, *, seed: int = 0) -> ModelParameterChoice:
-    """Choose readable rows: few factors first, then few terms."""
+    """Choose independent rows as model parameters: readable ones, with few factors, then few terms."""
     joints = joints_of_variables(form.generators)
     order = sorted(range(len(form.motions)), key=lambda k: _choice_order(form, k, joints))
     found = [_find_pivots(form, order, p, seed) for p in PRIMES]
@@ -265,7 +265,7 @@ def _solve_functions(
 
 
 def _exact_inverse(A: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Exact inverse."""
+    """Inverse of a matrix of fractions, exactly."""
     from flint import fmpq, fmpq_mat
 
     inverse = fmpq_mat([[fmpq(x.numerator, x.denominator) for x in row] for row in A]).inv()
@@ -273,7 +273,7 @@ def _exact_inverse(A: list[list[Fraction]]) -> list[list[Fraction]]:
 
 
 def _inverse_to_many_digits(A: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Inverse by interval arithmetic with twice the digits of the entries."""
+    """Inverse of a matrix of fractions by interval arithmetic with twice the digits of the entries."""
     from flint import arb, arb_mat, fmpq
 
     with flint_precision(2 * BITS):

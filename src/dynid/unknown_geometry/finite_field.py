@@ -76,7 +76,7 @@ _FIRST, _SPARE = 16, 16
 
 
 def _find_rank(evaluation: _Evaluation, motions: int, most: int) -> tuple[int, tuple[_Sample, list[_Geometry]] | None]:
-    """Add motions and geometries until neither brings new rank; they are missing where that was too much."""
+    """Rank with motions and geometries added until neither raises it, and these; None beyond `most`."""
     while True:
         sample = evaluation.draw_motions(motions)
         geometries = evaluation.draw_geometries(motions + _SPARE)
@@ -123,13 +123,13 @@ class _Evaluation:
 
     @staticmethod
     def in_field(p: int, shape: PartlyKnownRobot, rotor_inertia: bool, seed: int) -> _Evaluation:
-        """Evaluation over GF(p)."""
+        """Evaluation of a robot's Lagrangian over GF(p)."""
         field = Field.for_angles(shape.known_angles, p, random.Random(f"{seed} {p}"))
         return _Evaluation(shape, field, rotor_inertia)
 
     @property
     def columns_per_geometry(self) -> int:
-        """Columns per geometry."""
+        """Number of columns per geometry."""
         return sum(map(len, self.free)) + len(self.rotors)
 
     def draw_motions(self, N: int) -> _Sample:
@@ -166,7 +166,7 @@ class _Evaluation:
         return [_Geometry(self._random_row_matrices(), mix) for mix in mixes]
 
     def lagrangian_columns(self, sample: _Sample, geometries: list[_Geometry], first: int) -> Numbers:
-        """What the joints from `first` (0 to n - 1) on change in L, (N, columns of all geometries)."""
+        """Columns (N, columns of all geometries) by which the joints from `first` (0 to n - 1) on change L."""
         held = _hold_joints(sample, first)
         parts = []
         for geometry in geometries:
@@ -183,7 +183,7 @@ class _Evaluation:
         return total
 
     def rank(self, columns: Numbers) -> int:
-        """Rank over the field."""
+        """Rank of columns over the field."""
         from flint import nmod_mat
 
         return int(nmod_mat(*columns.shape, columns.ravel().tolist(), self.p).rank())

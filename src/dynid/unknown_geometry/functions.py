@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.kernels.compiled import compiled, inlined, sine_cosine
+from dynid.dynamics.kernels.compiled import compiled, inlined
 from dynid.dynamics.kernels.geometry import Integers
+from dynid.dynamics.kernels.spatial_algebra import sine_cosine
 from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.errors import ModelError
 from dynid.robot.motion import Motion
@@ -54,7 +55,7 @@ class Workspace(NamedTuple):
 
     value, slope (letters * BLOCK,) of the letters; vs, accelerations (n * BLOCK,). Of a product with f factors: before
     ((f + 1) * BLOCK,), of the factors before each, its value last; after (BLOCK,), of those behind; gradient
-    (f * BLOCK,), its slope by each factor's joint; rate (BLOCK,), dT/dt. rows (n * functions * BLOCK,).
+    (f * BLOCK,), its derivative by each factor's joint; rate (BLOCK,), dT/dt. rows (n * functions * BLOCK,).
     """
 
     value: Array
@@ -70,7 +71,7 @@ class Workspace(NamedTuple):
 
 @inlined
 def integer_power(x: float, n: int) -> float:
-    """x^n for n >= 0."""
+    """Power x^n of a number for whole n >= 0."""
     y = 1.0
     for _ in range(n):
         y *= x
@@ -78,25 +79,27 @@ def integer_power(x: float, n: int) -> float:
 
 
 @inlined
-def write_factor_values(letter: Integers, q: Array, first: int, last: int, value: Array, slope: Array) -> None:
-    """Values and derivatives (letters * BLOCK,) of all letters at the samples from first on, at most last."""
+def write_factor_values(letter: Integers, q: Array, first: int, last: int, value: Array, derivative: Array) -> None:
+    """Write values and derivatives (letters * BLOCK,) of all factors at the samples from first on, at most last."""
     for i in range(len(letter)):
         a, b = letter[i, 2], letter[i, 3]
         for k in range(BLOCK):
             x = q[min(first + k, last), letter[i, 0]]
             if letter[i, 1] == 0:
                 value[i * BLOCK + k] = integer_power(x, a)
-                slope[i * BLOCK + k] = a * integer_power(x, a - 1) if a > 0 else 0.0
+                derivative[i * BLOCK + k] = a * integer_power(x, a - 1) if a > 0 else 0.0
             else:
                 s, c = sine_cosine(x)
                 value[i * BLOCK + k] = integer_power(c, a) * integer_power(s, b)
                 down = b * integer_power(c, a + 1) * integer_power(s, b - 1) if b > 0 else 0.0
-                slope[i * BLOCK + k] = down - (a * integer_power(c, a - 1) * integer_power(s, b + 1) if a > 0 else 0.0)
+                derivative[i * BLOCK + k] = down - (
+                    a * integer_power(c, a - 1) * integer_power(s, b + 1) if a > 0 else 0.0
+                )
 
 
 @inlined
 def write_product(tables: Monomials, product: int, work: Workspace) -> None:
-    """Write a product: before ends with its value, gradient has its slope by each factor's joint, rate dT/dt."""
+    """Write a product: before ends with its value, gradient has its derivative by each factor's joint, rate dT/dt."""
     value, slope, vs, _, before, after, gradient, rate, _ = work
     begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
     for k in range(BLOCK):
@@ -197,8 +200,8 @@ class FunctionTables:
     tables: Monomials
     support: NDArray[np.bool_]
 
-    def write(self, kind: str, motion: Motion, out: Array) -> None:
-        """Fill out (N, n, functions) with U ("torque"), dF/dv ("momentum") or dF/dq ("lagrangian_gradient").
+    def write_rows(self, kind: str, motion: Motion, out: Array) -> None:
+        """Write U ("torque"), dF/dv ("momentum") or dF/dq ("lagrangian_gradient") into out (N, n, functions).
 
         U = d/dt dF/dv - dF/dq is the differential form (Ha, Ko & Kwon, eq. 2.20); the other two are the pieces of
         the integral form, [dF/dv] - integral of dF/dq. Accelerations are read for "torque" only.

@@ -161,7 +161,7 @@ class _ExpressionPlace:
     values: Mapping[str, float]
 
     def error(self, reason: str) -> UnknownGeometryError:
-        """Error that names the entry and the way out."""
+        """Error that names the entry of the table and the remedy."""
         return UnknownGeometryError(
             "expression_not_polynomial", "{entry} = '{expression}' {reason}", "declare {entry} itself unknown instead "
             "of its symbols", entry=self.name, expression=self.value.text, reason=reason,
@@ -188,7 +188,7 @@ def _expand_polynomial(node: ast.expr, place: _ExpressionPlace) -> dict[Powers, 
 def _combine_polynomials(
     x: dict[Powers, Fraction], op: ast.operator, y: dict[Powers, Fraction], place: _ExpressionPlace
 ) -> dict[Powers, Fraction]:
-    """Result of an operator on two polynomials."""
+    """Polynomial of an operator on two polynomials; error where it is none."""
     if isinstance(op, ast.Add | ast.Sub):
         sign = 1 if isinstance(op, ast.Add) else -1
         return {k: x.get(k, Fraction(0)) + sign * y.get(k, Fraction(0)) for k in {**x, **y}}
@@ -231,7 +231,7 @@ _OF_THE_BASE = ("gamma", "alpha")
 
 
 def declare_unknowns(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnownRobot:
-    """Read a robot with these unknowns.
+    """Read a robot's table with these lengths and angles as unknowns.
 
     A word is a symbol of the table (`D3`), a letter (`r`: that of every joint, also where it is 0) or one entry
     (`d3`); a symbol of that name wins. The letters alpha and gamma leave out joints on the base, whose tilt against
@@ -249,7 +249,7 @@ def declare_unknowns(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown
 
 
 def check_open_robot(robot: Robot) -> None:
-    """Refuse what has no Lagrangian in its own joints alone."""
+    """Raise for robots without a Lagrangian in their own joints alone: floating bases and closed loops."""
     if robot.floating:
         raise UnknownGeometryError(
             "floating_base", "'{robot}' has a floating base", "{fixed_base}", robot=robot.name, fixed_base=FIX_THE_BASE,
@@ -262,7 +262,7 @@ def check_open_robot(robot: Robot) -> None:
 
 
 def split_unknown_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[str, ...]:
-    """Words that say what is unknown; a single text may hold several, separated by commas."""
+    """Words for the unknowns of a robot, from a sequence, a text with commas, or its table."""
     if unknown is None:
         return robot.unknown
     if isinstance(unknown, str):

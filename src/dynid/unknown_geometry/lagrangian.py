@@ -51,7 +51,7 @@ class Generators:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All, in order."""
+        """Names of all generators, in order."""
         return (*self.motion, *self.geometry, *self.known)
 
 
@@ -70,7 +70,7 @@ def find_lagrangian(shape: PartlyKnownRobot, *, rotor_inertia: bool = False) -> 
 
 
 def lagrangian_variables(shape: PartlyKnownRobot) -> Generators:
-    """Variables that a robot's Lagrangian needs."""
+    """Variables (generators) that a robot's Lagrangian needs."""
     motion: list[str] = []
     for i, k in enumerate(shape.robot.tree_joints, 1):
         turns = shape.robot.links[k].kind == "revolute"
@@ -103,7 +103,7 @@ class _LagrangianRecursion:
         self.known = {angle: i for i, angle in enumerate(shape.known_angles)}
 
     def run(self, rotor_inertia: bool) -> Lagrangian:
-        """The Lagrangian's coefficients of all links."""
+        """Run the recursion over all links and return the Lagrangian's coefficients."""
         robot = self.shape.robot
         joint = {k: i for i, k in enumerate(robot.tree_joints, 1)}
         states = {-1: self._base_state()}
@@ -125,7 +125,7 @@ class _LagrangianRecursion:
         return Lagrangian(self.shape, self.generators, ordered)
 
     def _base_state(self) -> _LinkState:
-        """The base at rest, under gravity."""
+        """State of the base at rest, under gravity."""
         nought = [self._constant_polynomial(Fraction(0)) for _ in range(10)]
         for i, g in enumerate(read_gravity(self.shape.robot.gravity)):
             nought[_MX + i] = self._constant_polynomial(Fraction(g))

@@ -69,7 +69,7 @@ def count_model_parameters(
 
 
 def _refuse_long_chains(shape: PartlyKnownRobot) -> None:
-    """Say so before the work where the Lagrangian has too many products to be written down."""
+    """Raise, before the work, where the Lagrangian has too many products to be written down."""
     products = {-1: 1.0}
     for k in shape.robot.topological_order:
         link, row = shape.robot.links[k], shape.rows[k]
@@ -86,7 +86,7 @@ def _refuse_long_chains(shape: PartlyKnownRobot) -> None:
 
 
 def _refuse_too_many_parameters(shape: PartlyKnownRobot, rotor_inertia: bool) -> None:
-    """Say so before the work where the parameters are too many to be identified."""
+    """Raise, before the work, where the parameters are too many to be identified."""
     joints = len(shape.robot.tree_joints)
     if not shape.unknown or (joints <= _SMALL and not shape.angles) or joints <= 2:
         return
@@ -106,7 +106,7 @@ def _refuse_too_many_parameters(shape: PartlyKnownRobot, rotor_inertia: bool) ->
 
 
 def expression_text(row: Mapping[int, Fraction], unknowns: Sequence[UnknownProduct], names: Sequence[str]) -> str:
-    """Sum of standard parameters with their factors; parameters with equal factors share them."""
+    """Text of a parameter as a sum of standard parameters with factors; those with equal factors share them."""
     groups: dict[tuple[Fraction, Exponents], list[str]] = {}
     for column, c in row.items():
         unknown = unknowns[column]
@@ -123,7 +123,7 @@ def expression_text(row: Mapping[int, Fraction], unknowns: Sequence[UnknownProdu
 
 
 def function_text(function: Mapping[int, Fraction], motions: Sequence[Exponents], names: Generators) -> str:
-    """Sum of products of the motion."""
+    """Text of a function as a sum of products of the motion."""
     words = [_variable_text(name) for name in names.motion]
     return _sum_text((c, sorted(_product_text(motions[k], words), key=_is_joint_velocity)) for k, c in function.items())
 
@@ -140,7 +140,7 @@ def _variable_text(name: str) -> str:
 
 
 def _product_text(powers: Exponents, names: Sequence[str]) -> list[str]:
-    """Factors of a product of powers."""
+    """Texts of the factors of a product of powers."""
     return [name if n == 1 else f"{name}**{n}" for name, n in zip(names, powers, strict=True) if n]
 
 
@@ -269,7 +269,7 @@ class ModelParameters:
 
     def write(self, motion: Motion, out: Array, *, model: str = "torque") -> None:
         """Fill out (N, n, m) with the rows of `regressor`."""
-        self.tables.write(model, motion, out)
+        self.tables.write_rows(model, motion, out)
 
     def values(self, robot: Robot | None = None) -> Array:
         """Model parameters (m,) of nominal geometry and inertias, NaN where one that they need is not known.

@@ -54,7 +54,7 @@ class Skeleton:
 
 
 def make_skeleton(robot: Robot, q: Array) -> Skeleton:
-    """Lay out the bones; q (N, joints of the tree) are the positions to be shown: rails are as long as they need."""
+    """Build the bones of a robot; q (N, joints of the tree): positions to be shown, so that rails are long enough."""
     reach = _longest_chain_length(robot, q)
     column = {k: j for j, k in enumerate(robot.tree_joints)}
     bones: dict[int, list[Array]] = {k: [] for k in range(-1, len(robot.links))}
@@ -83,7 +83,7 @@ def make_skeleton(robot: Robot, q: Array) -> Skeleton:
 
 
 def _longest_chain_length(robot: Robot, q: Array) -> float:
-    """Length of the longest chain of frames; measured in a few of the positions, as slides change it."""
+    """Length of the longest chain of frames, measured at a few of the positions, as slides change it."""
     few = q[np.unique(np.linspace(0, len(q) - 1, 20).astype(int))]
     position = link_poses(robot, few).position
     length = {-1: np.zeros(len(few))}
@@ -133,7 +133,7 @@ class Shape:
 def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
     """Read the visuals of a URDF: the shapes that can be drawn, and a note for each that cannot."""
     root = read_xml(urdf, "robot", "is this a URDF?", text=robot.description)
-    folders = MeshFolders.of(urdf, package_path=robot.package_path)
+    folders = MeshFolders.for_urdf(urdf, package_path=robot.package_path)
     carriers = _find_carrying_links(root, robot, lock)
     shapes: list[Shape] = []
     notes: list[Message] = []
@@ -159,7 +159,7 @@ def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[li
 
 
 def _find_carrying_links(root: Element, robot: Robot, lock: Mapping[str, float]) -> dict[str, tuple[int, Array]]:
-    """Of every link of the file: the robot's link that carries it (fixed ones were merged), and its pose there."""
+    """Robot's link that carries each link of the file (fixed ones were merged), and its pose there, by name."""
     own = {link.name: k for k, link in enumerate(robot.links)}
     joints = {joint.find("child").get("link", ""): joint for joint in root.findall("joint")}  # type: ignore[union-attr]
     found: dict[str, tuple[int, Array]] = {}
@@ -182,7 +182,7 @@ def _pose_matrix(T: Transform) -> Array:
 
 
 def _read_geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Array]:
-    """Triangles of a <geometry>."""
+    """Vertices and triangles of a <geometry>."""
     from trimesh import creation
 
     shape = None if geometry is None else next(iter(geometry), None)
@@ -205,7 +205,7 @@ def _read_geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Arra
 
 
 def _read_lengths(shape: Element, key: str, count: int) -> tuple[float, ...]:
-    """Positive lengths of a simple shape."""
+    """Positive lengths of a simple shape; ValueError for others."""
     sizes = read_numbers(shape, key, (math.nan,) * count)
     if not all(0.0 < size < math.inf for size in sizes):
         raise ValueError(f"<{shape.tag}> needs a positive {key}")
@@ -213,10 +213,10 @@ def _read_lengths(shape: Element, key: str, count: int) -> tuple[float, ...]:
 
 
 def _load_mesh(folders: MeshFolders, name: str) -> tuple[Array, Array]:
-    """Triangles of a mesh file, read from its bytes alone: textures and other files that it names are not opened."""
+    """Vertices and triangles of a mesh file, from its bytes alone: textures and other files are not opened."""
     import trimesh
 
-    path = folders.find(name)
+    path = folders.find_mesh(name)
     if path.suffix.lower() not in KINDS:
         raise MeshRefusedError("unsupported_suffix", "mesh {mesh}: meshes are {kinds}", mesh=name, kinds=KINDS)
     if path.stat().st_size > LARGEST:
@@ -244,7 +244,7 @@ def _load_mesh(folders: MeshFolders, name: str) -> tuple[Array, Array]:
 
 
 def _refuse_entities(path: Path) -> None:
-    """Collada is XML, and its reader trusts it: look for document types and entities before."""
+    """Raise for a Collada file with document types or entities, which its reader would trust."""
     from defusedxml.ElementTree import parse
 
     parse(path, forbid_dtd=True)
@@ -295,7 +295,7 @@ class Scene:
         self.has_shapes = bool(self._shapes)
 
     def show_position(self, q: Array) -> None:
-        """Put the robot into a position, q (1, joints of the tree)."""
+        """Move the drawn robot to a position, q (1, joints of the tree)."""
         from scipy.spatial.transform import Rotation
 
         poses = link_poses(self._robot, q)
@@ -310,7 +310,7 @@ class Scene:
             handle.visible = visible
 
     def show_meshes(self, visible: bool) -> None:
-        """Show or hide what the URDF draws."""
+        """Show or hide the meshes and shapes of the URDF."""
         for handle in self._shapes:
             handle.visible = visible
 
@@ -320,7 +320,7 @@ class Scene:
             frame.show_axes = visible
 
     def _add_floor_and_camera(self, reach: float) -> None:
-        """Floor, up direction and camera."""
+        """Add the floor, set the up direction and the camera."""
         scene, gravity = self._server.scene, self._robot.gravity
         size = float(np.linalg.norm(gravity))
         up = -gravity / size if size > 0.0 else np.array([0.0, 0.0, 1.0])

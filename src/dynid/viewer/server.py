@@ -81,7 +81,7 @@ def tree_positions(q: Array, loop: LoopMap | None) -> Array:
 
 
 def initial_positions(robot: Robot) -> Array:
-    """Positions (n,) to begin with: where a closed loop is known to close, else zero, brought inside the limits."""
+    """Positions (n,) shown at first: where a closed loop is known to close, else zero, inside the limits."""
     loop = loop_map(robot)
     if loop is not None and robot.closures:
         return np.array(loop.at, dtype=np.float64)
@@ -98,7 +98,7 @@ HINT = "Give a trajectory to see it move: `dynid view ROBOT traj.csv`."
 
 
 def add_visibility_switches(server: ViserServer, scene: Scene) -> None:
-    """Add the switches of what is drawn."""
+    """Add the switches that show or hide skeleton, meshes and frames."""
     meshes = server.gui.add_checkbox("meshes", scene.has_shapes, visible=scene.has_shapes)
     skeleton = server.gui.add_checkbox("skeleton", not scene.has_shapes)
     frames = server.gui.add_checkbox("frames", True)
@@ -132,7 +132,7 @@ class Player:
         self.button.label = "Pause" if self._playing else "Play"
 
     def advance(self) -> None:
-        """Show the position of this instant; after the last comes the first."""
+        """Show the position of this instant; after the last comes the first again."""
         now = time.monotonic()
         passed, self._last = now - self._last, now
         if not self._playing:
@@ -142,7 +142,7 @@ class Player:
         self._scene.show_position(self._path.positions_at(self._time))
 
     def _seek_to_slider(self, event: Any) -> None:
-        """Go to where a person moved the slider; our own moves of it have no client."""
+        """Go to where a person moved the slider; its own moves have no client and are ignored."""
         if event.client is not None:
             self._time = float(self.slider.value)
             self._scene.show_position(self._path.positions_at(self._time))
@@ -181,7 +181,7 @@ class JointSliders:
         self._scene.show_position(tree)
 
     def advance(self) -> None:
-        """Do nothing: sliders show their own moves."""
+        """Do nothing: sliders show their own moves at once."""
 
 
 HOST = "127.0.0.1"
@@ -189,7 +189,7 @@ INSTALL = "pip install viser"
 
 
 def check_viewer_installed() -> None:
-    """Say how to install what the viewer needs."""
+    """Raise DynidError that says how to install what the viewer needs, where it is missing."""
     try:
         with _delay_interrupt():
             import trimesh  # noqa: F401
@@ -203,7 +203,7 @@ def check_viewer_installed() -> None:
 
 @contextmanager
 def _delay_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back until the end: trimesh takes it for a missing package while it is imported."""
+    """Context that holds Ctrl-C back until its end: trimesh takes it for a missing package while imported."""
     alone = threading.current_thread() is not threading.main_thread()
     if alone or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # in the background of a script
         yield

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynid import Motion, Robot, load_robot, regressor
-from dynid.dynamics.kernels.closing import BEYOND, REACHED, _place_links, _write_closure_equations, closure_arrays
+from dynid.dynamics.kernels.closing import BEYOND, REACHED, _write_closure_equations, _write_link_poses, closure_arrays
 from dynid.dynamics.kernels.geometry import tree_arrays
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.dynamics.kernels.threads import thread_count, use_threads
@@ -36,7 +36,7 @@ def test_equations_and_their_derivatives(seed: int) -> None:
     q = rng.uniform(-3.0, 3.0, len(names))
     geometry = tree_arrays(closed)
     A, J, pose = np.empty((6, 7)), np.empty((6, len(names))), np.empty(12 * len(geometry.parent))
-    _place_links(geometry, q, pose)
+    _write_link_poses(geometry, q, pose)
     _write_closure_equations(geometry, closure_arrays(closed, geometry), pose, J, A)
     loop = loop_map(closed)
     assert loop is not None

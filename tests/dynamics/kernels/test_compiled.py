@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dynid.dynamics.kernels import compiled
-from dynid.dynamics.kernels.compiled import (
+from dynid.dynamics.kernels.spatial_algebra import (
     cross_force,
     cross_motion,
     force_out_of_frame,

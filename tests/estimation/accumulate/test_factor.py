@@ -30,8 +30,8 @@ def same(left: ChannelFactor, right: ChannelFactor, tolerance: float = 1e-12) ->
 
 @pytest.mark.parametrize("sizes", [(40, 50, 60), (1, 2, 3), (0, 30, 1), (500, 0, 0)])
 def test_merging_is_associative_and_commutative(sizes: tuple[int, int, int]) -> None:
-    a, b, c = (ChannelFactor.of(random_rows(size, 8, seed)) for seed, size in enumerate(sizes))
-    whole = ChannelFactor.of(np.concatenate([random_rows(size, 8, seed) for seed, size in enumerate(sizes)]))
+    a, b, c = (ChannelFactor.from_rows(random_rows(size, 8, seed)) for seed, size in enumerate(sizes))
+    whole = ChannelFactor.from_rows(np.concatenate([random_rows(size, 8, seed) for seed, size in enumerate(sizes)]))
     for factor in (
         merge_factors([a, b, c]),
         merge_factors([merge_factors([a, b]), c]),
@@ -45,12 +45,14 @@ def test_merging_is_associative_and_commutative(sizes: tuple[int, int, int]) -> 
 def test_a_hundred_pieces_are_the_whole() -> None:
     rows = random_rows(5000, 12)
     bounds = np.sort(np.random.default_rng(1).integers(0, len(rows), 99))
-    same(merge_factors([ChannelFactor.of(part) for part in np.split(rows, bounds)]), ChannelFactor.of(rows))
+    same(
+        merge_factors([ChannelFactor.from_rows(part) for part in np.split(rows, bounds)]), ChannelFactor.from_rows(rows)
+    )
 
 
 def test_squares_of_the_residual_are_the_sum_over_rows() -> None:
     rows = random_rows(300, 7, 3)
-    factor = ChannelFactor.of(rows)
+    factor = ChannelFactor.from_rows(rows)
     x = np.random.default_rng(4).standard_normal(6)
     W, y = rows[:, :-1], rows[:, -1]
     assert_allclose(factor.residual_squares(x), ((y - W @ x) ** 2).sum(), rtol=1e-12)
@@ -62,7 +64,7 @@ def test_squares_of_the_residual_are_the_sum_over_rows() -> None:
 def test_selected_columns_are_those_of_the_rows() -> None:
     rows = random_rows(300, 7, 5)
     chosen = np.array([4, 0, 2])
-    same(ChannelFactor.of(rows).select_columns(chosen), ChannelFactor.of(rows[:, [4, 0, 2, 6]]))
+    same(ChannelFactor.from_rows(rows).select_columns(chosen), ChannelFactor.from_rows(rows[:, [4, 0, 2, 6]]))
 
 
 @pytest.mark.parametrize("friction", [(), PLAIN])

@@ -22,7 +22,7 @@ from dynid.logs.survey import survey
 from log_makers import arm, log_of, recording
 
 ROBOT = arm(2)
-EQUATION = Equation.of(
+EQUATION = Equation.for_robot(
     ROBOT, Options(), friction=("viscous", "coulomb", "offset", "stop1e-3", "stop1e-2"), scale=np.ones(2)
 )
 NAMES = ("t", "q", "v", "wide", "settled")

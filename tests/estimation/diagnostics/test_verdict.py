@@ -262,7 +262,7 @@ def test_levels_follow_their_limits(
     assert verdict.level == level
     if isinstance(found := more.get("mistake"), Found) and found.is_named:  # wiring comes first
         assert verdict.reasons[0].code == "mistake_found"
-        called = verdict.after_call(Call("dynid identify arm.urdf 'my log.csv'", "arm.urdf")).next_step
+        called = verdict.with_next_command(Call("dynid identify arm.urdf 'my log.csv'", "arm.urdf")).next_step
         assert str(called) == "dynid identify arm.urdf 'my log.csv' --sign tau.2"
 
 

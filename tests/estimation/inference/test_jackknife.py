@@ -31,7 +31,7 @@ def case(seed: int = 0, duration: float = 10.0) -> tuple[Robot, Motion, Array]:
 
 def solved(robot: Robot, motion: Motion, tau: Array) -> tuple[State, Unknowns, Solution]:
     state = collect_logs(robot, [log_of(motion, tau)], Options(friction=PLAIN))
-    unknowns = Unknowns.of(state.equation, PLAIN, 1)
+    unknowns = Unknowns.for_equation(state.equation, PLAIN, 1)
     return state, unknowns, solve(unknowns, total_factors(state.blocks))
 
 

@@ -35,8 +35,8 @@ def test_held_out_errors_are_those_of_refits() -> None:
     tau = clean + np.random.default_rng(0).standard_normal(clean.shape) * [0.1, 1.0, 0.5]
     state = collect_logs(robot, [log_of(motion, tau)], Options(friction=PLAIN))
     noise = np.array([0.1, 1.0, 0.5])
-    unknowns = Unknowns.of(state.equation, PLAIN, 1)
-    folds = Folds.of(unknowns, state.blocks, noise)
+    unknowns = Unknowns.for_equation(state.equation, PLAIN, 1)
+    folds = Folds.from_blocks(unknowns, state.blocks, noise)
     W = plain_matrix(robot, motion, unknowns.names)
     without = np.array([k for k, name in enumerate(unknowns.names) if not name.startswith("Fc")])
     for chosen in (np.arange(len(unknowns)), without):

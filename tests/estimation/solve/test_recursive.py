@@ -100,7 +100,7 @@ def test_leaving_out_a_block_is_a_recursion_without_it() -> None:
 
     robot, log = noisy()
     state = dynid.collect_state(robot, log, friction=PLAIN)
-    unknowns = Unknowns.of(state.equation, PLAIN, 1)
+    unknowns = Unknowns.for_equation(state.equation, PLAIN, 1)
     kept, _ = structurally_independent_columns(state.equation, unknowns)
     unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in kept])
     levels = find_levels(state.equation, unknowns)
@@ -193,7 +193,8 @@ def published(windows: tuple[tuple[float, float], ...], motion: tuple[Array, Arr
     channels = tuple(np.array(columns) for columns in COLUMNS)
     unknowns = Unknowns(NAMES, ("",) * 6, np.arange(6)[None], channels)
     factors = tuple(
-        ChannelFactor.of(np.column_stack([rows[:, c][:, columns], rows[:, c] @ X])) for c, columns in enumerate(COLUMNS)
+        ChannelFactor.from_rows(np.column_stack([rows[:, c][:, columns], rows[:, c] @ X]))
+        for c, columns in enumerate(COLUMNS)
     )
     seen = rows_of(tuple((0.3 * k, 0.3 * k + 0.2) for k in range(12)), GENERAL)
     levels = levels_from_rows(NAMES, ("1", "2", "3", "4"), (0, 1, 2, 3), [seen[:, c] for c in range(4)])

@@ -52,7 +52,7 @@ def test_a_package_on_the_path_is_found_by_check_collision_and_viewer(
     assert (set(ellipsoids), notes) == ({"arm"}, ())
     shapes, notes_of_viewer = read_shapes(file, robot, {})
     assert (len(shapes), notes_of_viewer) == (1, [])
-    checker, warning = CollisionChecker.of(robot)
+    checker, warning = CollisionChecker.for_robot(robot)
     assert warning is None
     assert checker is not None
     assert len(checker.geometry.geometryObjects) == 1
@@ -83,14 +83,14 @@ def test_packages_are_found_where_ros_or_the_user_says(
     assert not dynid.check_robot(file, package_path=given).robot.notes
     assert set(link_ellipsoids(file, robot, given)[0]) == {"arm"}
     assert len(read_shapes(file, robot, {})[0]) == 1
-    checker, warning = CollisionChecker.of(robot)
+    checker, warning = CollisionChecker.for_robot(robot)
     assert (warning, checker is None) == (None, False)
 
 
 def test_self_collision_opens_nothing_outside(tmp_path: Path) -> None:
     stl(tmp_path / "secret.stl")
     file = write(tmp_path / "a" / "b" / "c" / "d" / "e" / "f", f"file://{tmp_path}/secret.stl")
-    checker, warning = CollisionChecker.of(load_robot(file))
+    checker, warning = CollisionChecker.for_robot(load_robot(file))
     assert checker is None
     assert warning is not None
     assert warning.code == "self_collision_not_checked"
@@ -108,13 +108,14 @@ def test_check_and_collision_look_in_the_folders_above(tmp_path: Path, above: in
     stl(file.parents[above] / "a.stl")
     robot = load_robot(file)
     assert set(link_ellipsoids(file, robot)[0]) == {"arm"}
-    assert CollisionChecker.of(robot)[1] is None
+    assert CollisionChecker.for_robot(robot)[1] is None
 
 
 @pytest.mark.parametrize(
     "name",
     ["../../../../../secret.stl", "{outside}/secret.stl", "file://{outside}/secret.stl", "link.stl",
-     "package://x/../../secret.stl", "http://example.com/secret.stl", "x" * 5000 + ".stl", "file:///%00.stl", "http://[a"],
+     "package://x/../../secret.stl", "http://example.com/secret.stl", "x" * 5000 + ".stl", "file:///%00.stl",
+     "http://[a"],
 )  # fmt: skip
 def test_a_name_that_leads_outside_or_nowhere_is_a_note(tmp_path: Path, name: str) -> None:
     pytest.importorskip("trimesh")

@@ -73,7 +73,7 @@ def test_check_collision_and_viewer_read_what_was_expanded(arm: Path, packages: 
     pytest.importorskip("trimesh")
     robot = load_robot(arm, xacro=True, package_path=packages)
     assert len(read_shapes(arm, robot, {})[0]) == 2
-    checker, warning = CollisionChecker.of(robot)
+    checker, warning = CollisionChecker.for_robot(robot)
     assert warning is None
     assert checker is not None
     assert len(checker.geometry.geometryObjects) == 2

@@ -191,7 +191,7 @@ def identify(
     loaded = log_options.with_force_plate(log_options.load_robot_from_options(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     wiring = {"sign": sign, "zero": zero, "order": order}
-    reader = log_options.LogReader.of(
+    reader = log_options.LogReader.from_options(
         loaded, column or [], units or [], gear, gain, topic, header=header, rows=rows, **wiring
     )
     options: dict[str, Any] = {

@@ -51,7 +51,7 @@ def excite(
 
     Example: dynid excite panda --out traj.csv
     """
-    from dynid.cli import terminal
+    from dynid.cli import log_options, terminal
     from dynid.cli.output import motions
     from dynid.excitation.design import design_excitation
 
@@ -64,7 +64,7 @@ def excite(
     if out is None:
         terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
     loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
-    limits = motions.limits_from_options(loaded, position, velocity, acceleration)
+    limits = log_options.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
         motions.require_acceleration_limits(loaded, limits)
@@ -124,7 +124,7 @@ def view(
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
     loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
-    reader = log_options.LogReader.of(
+    reader = log_options.LogReader.from_options(
         loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order, header=header, rows=rows
     )
     path = None

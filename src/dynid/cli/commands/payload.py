@@ -116,7 +116,7 @@ def payload(
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
         found = payload_between(with_it, without, link=link, gain_sigma=gain_sigma, physical=physical)
     else:
-        reader = log_options.LogReader.of(
+        reader = log_options.LogReader.from_options(
             known, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order,
             header=header, rows=rows,
         )  # fmt: skip
@@ -195,7 +195,7 @@ def gains(
     joints = _parse_reference(reference or [])
     known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
-    reader = log_options.LogReader.of(
+    reader = log_options.LogReader.from_options(
         known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order,
         header=header, rows=rows,
     )  # fmt: skip
@@ -215,7 +215,7 @@ def gains(
 
 
 def _finish_outputs(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
-    """Print the files that were written, then warnings."""
+    """Print the files that were written, then warnings, and set the exit code."""
     outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
@@ -223,7 +223,7 @@ def _finish_outputs(found: Payload | Gains, screen: Console, outputs: Outputs) -
 def _check_input_and_output_files(
     robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None
 ) -> None:
-    """Check before any work that no output overwrites an input and no log is given twice."""
+    """Raise, before any work, where an output would overwrite an input or a log is given twice."""
     from dynid.cli import log_options, terminal
 
     words = [*loaded, *unloaded]

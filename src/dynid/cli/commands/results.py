@@ -264,7 +264,7 @@ def report(
         page_warnings = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
-        reader = log_options.LogReader.of(
+        reader = log_options.LogReader.from_options(
             found[0].robot, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order,
             header=header, rows=rows,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tables, notes and machine-readable facts of each kind of result.
+"""What commands read, print and write beside logs, by subject: tables, notes and machine-readable facts of results.
 
 Start with `identification`.
 """

@@ -27,7 +27,7 @@ READABLE = 12
 
 
 def check_comparison_options(*, compare: bool, every: bool, model: str, estimator: str, out: Path | None) -> None:
-    """Refuse options that make no sense together, before any work."""
+    """Raise for options that make no sense with or without --compare, before any work."""
     if every and not compare:
         raise DynidError(
             "option_not_applicable", "--all goes with --compare; a single result shows every parameter anyway",
@@ -60,7 +60,7 @@ def run_comparison(
     json: Path | None,
     every: bool,
 ) -> None:
-    """Compare, show, write; exit code 1 where no run can be trusted."""
+    """Compare all estimators, print and write the comparison; exit code 1 where no run can be trusted."""
     with identification.show_progress(screen) as tell:
         held_out = SHARE if validate is None else validate
         compared = compare_estimators(robot, logs, validate=held_out, on_progress=tell, **options)
@@ -74,7 +74,7 @@ def run_comparison(
 
 def show_comparison(compared: Comparison, screen: Console, *, every: bool = False) -> None:
     """Print the runs, the parameters about which they differ most, and which run to trust."""
-    identification.show_logs(compared.reference.found, screen)
+    identification.show_logs(compared.reference.identification, screen)
     screen.print(runs_table(compared))
     say = terminal.print_line
     say(
@@ -89,14 +89,14 @@ def show_comparison(compared: Comparison, screen: Console, *, every: bool = Fals
         say(screen, "interrupted: the runs that are missing were not tried")
     names = parameters_to_print(compared, every)
     screen.print(parameters_table(compared, names, apart=" " if screen.width >= 180 else "\n"))
-    count = len(compared.reference.base)
+    count = len(compared.reference.base_parameter_names)
     if len(names) < count:
         say(screen, f"{len(names)} of {count} base parameters, those about which the runs differ most; --all shows all")
     say(screen, compared.advice, style="bold")
 
 
 def runs_table(compared: Comparison) -> Table:
-    """One row per run."""
+    """Table of the runs, one row each."""
     from rich.table import Table
 
     table = Table("model, estimator", box=None)
@@ -124,11 +124,11 @@ def parameters_to_print(compared: Comparison, every: bool) -> tuple[str, ...]:
     """Names of the parameters to print: base ones that are disputed, or all of all runs in order."""
     if not every:
         return compared.most_disputed(READABLE)
-    return tuple(dict.fromkeys(name for run in compared.finished for name in run.found.names))
+    return tuple(dict.fromkeys(name for run in compared.finished for name in run.identification.names))
 
 
 def parameters_table(compared: Comparison, names: Sequence[str], *, apart: str = " ") -> Table:
-    """Values with standard deviations, one column per run that has a result."""
+    """Table of values with standard deviations, one column per run that has a result."""
     from rich.table import Table
 
     table = Table("value +- sigma", box=None)
@@ -140,8 +140,8 @@ def parameters_table(compared: Comparison, names: Sequence[str], *, apart: str =
 
 
 def _parameter_cell(run: EstimatorRun, name: str, apart: str) -> str:
-    """Value and standard deviation of a parameter in one run; `-` where the run does not have it."""
-    result = run.found
+    """Text of a parameter's value and standard deviation in one run; `-` where the run does not have it."""
+    result = run.identification
     if name not in result.names:
         return "-"
     k = result.names.index(name)
@@ -151,9 +151,9 @@ def _parameter_cell(run: EstimatorRun, name: str, apart: str) -> str:
 
 
 def comparison_json_data(compared: Comparison) -> dict[str, object]:
-    """Return all runs of a comparison for `--json`."""
+    """Data of all runs of a comparison for `--json`."""
     return {
-        "robot": compared.reference.found.robot.name,
+        "robot": compared.reference.identification.robot.name,
         "held_out": compared.source,
         "reference": compared.reference.name,
         "ways": [_run_json_data(compared, run) for run in compared.runs],
@@ -164,7 +164,7 @@ def comparison_json_data(compared: Comparison) -> dict[str, object]:
 
 
 def _run_json_data(compared: Comparison, run: EstimatorRun) -> dict[str, object]:
-    """One run of a comparison for `--json`, or why it was refused."""
+    """Data of one run of a comparison for `--json`, or why it was refused."""
     own: dict[str, object] = {"model": run.model, "estimator": run.estimator, "seconds": run.seconds}
     if run.result is None or run.prediction is None:
         return {**own, "refusal": run.refusal}

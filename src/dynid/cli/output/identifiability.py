@@ -77,7 +77,7 @@ def parameter_groups_table(base: BaseParameters) -> Table:
 
 
 def base_values_table(base: BaseParameters, values: Array) -> Table:
-    """Base parameters with numerical values."""
+    """Table of base parameters with numerical values."""
     from rich.table import Table
 
     table = Table("parameter", "value", "unit", box=None)
@@ -117,7 +117,7 @@ def method_comparison_table(compared: MethodComparison) -> Table:
 
 
 def method_warnings(compared: MethodComparison) -> tuple[Message, ...]:
-    """The verdict as a warning, where methods disagree; and what each method warned of."""
+    """Warnings where methods disagree, and those of each method."""
     sets = {frozenset(found.names) for found in compared.results.values()}
     verdict = Message("methods_disagree", "{verdict}", verdict=compared.verdict)
     warnings = [verdict] if len(sets) > 1 else []
@@ -127,7 +127,7 @@ def method_warnings(compared: MethodComparison) -> tuple[Message, ...]:
 
 
 def read_standard_values(path: Path, robot: Robot) -> Array:
-    """Standard values from a robot file with the same parameters, or from JSON {name: value}."""
+    """Read values of standard parameters from a robot file with the same ones, or from JSON {name: value}."""
     if path.suffix != ".json":
         other = load_robot(str(path))
         if other.parameter_names != robot.parameter_names:
@@ -163,7 +163,7 @@ def read_standard_values(path: Path, robot: Robot) -> Array:
 def base_parameter_json_data(
     base: BaseParameters, compared: MethodComparison | None, values: Array | None
 ) -> dict[str, object]:
-    """Base parameters for `--json`; coefficients as text where they are symbolic."""
+    """Data of base parameters for `--json`; coefficients as text where they are symbolic."""
     rows = {
         base.columns[k]: {
             base.columns[c]: value if isinstance(value, float) else str(value) for c, value in row.items()
@@ -243,12 +243,12 @@ class PlateRelation:
 def relate_plate_to_torques(robot: Robot, *, tared: bool) -> PlateRelation:
     """Relate torques and reactions on the robot's own sensor."""
     counts = [base_parameters(robot, model="reaction", rotor_inertia=False, tared=free).count for free in (False, True)]
-    hidden = () if robot.sensor is None else robot.sensor.hidden
+    hidden = () if robot.sensor is None else robot.sensor.hidden_rotor_joints
     return PlateRelation(relate_sensors(robot, tared=tared), counts[0], counts[1], sufficient_channels(robot), hidden)
 
 
 def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
-    """Print counts, relations and channels."""
+    """Print counts, relations and sufficient channels of a force plate."""
     relation = answer.relation
     screen.print(
         f"\nFrom forces on the base to joint torques, theta_d = S theta_r (rotors left out): N_d = {len(relation.S)}, "
@@ -277,7 +277,7 @@ def show_barycentric(base: BaseParameters, screen: Console) -> None:
 
 
 def plate_json_data(answer: PlateRelation) -> dict[str, object]:
-    """Relation of torques and force plate for `--json`."""
+    """Data of the relation between torques and force plate for `--json`."""
     relation = answer.relation
     return {
         "N_d": len(relation.S),
@@ -295,7 +295,7 @@ def plate_json_data(answer: PlateRelation) -> dict[str, object]:
 
 
 def barycentric_json_data(base: BaseParameters) -> dict[str, object]:
-    """Barycentric parameters for `--json`: base = matrix b, b = definition X."""
+    """Data of barycentric parameters for `--json`: base = matrix b, b = definition X."""
     found: Barycentric = barycentric(base.robot)
     return {
         "names": found.names,
@@ -349,7 +349,7 @@ def describe_model_parameter_count(found: ModelParameters) -> str:
 
 
 def model_parameter_json_data(found: ModelParameters) -> dict[str, object]:
-    """Model parameters for `--json`; values of nominal geometry and inertias are null where unknown."""
+    """Data of model parameters for `--json`; values of nominal geometry and inertias are null where unknown."""
     return {
         "robot": found.robot.name,
         "unknown": found.unknown,
@@ -367,10 +367,10 @@ def model_parameter_json_data(found: ModelParameters) -> dict[str, object]:
 
 
 def count_json_data(name: str, found: ModelParameterCount) -> dict[str, object]:
-    """Number of model parameters for `--json`."""
+    """Data of the number of model parameters for `--json`."""
     return {"robot": name, "count": found.count, "blocks": found.blocks, "complete": found.complete}
 
 
 def _join_numbers(blocks: tuple[int, ...]) -> str:
-    """Numbers in a list with commas."""
+    """Text of numbers with commas between them."""
     return ", ".join(map(str, blocks))

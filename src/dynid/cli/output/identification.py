@@ -44,7 +44,7 @@ WIDE = 120
 
 @contextmanager
 def show_progress(screen: Console, first: str = "looking at the logs") -> Iterator[Callable[[str, float], None] | None]:
-    """Show a bar in a terminal, nothing when piped."""
+    """Context with a progress callback: a bar in a terminal, None when piped."""
     if not screen.is_terminal:
         yield None
         return
@@ -125,7 +125,7 @@ def show_logs(result: Identification, screen: Console) -> None:
 
 
 def show_friction(result: Identification, screen: Console) -> None:
-    """Print the blocks of friction, and what the gate tried last."""
+    """Print the friction blocks, and what cross validation tried last."""
     if result.model == "reaction":
         return
     print_line(screen, f"friction: {', '.join(result.friction) or 'none'}")
@@ -144,7 +144,7 @@ def show_friction(result: Identification, screen: Console) -> None:
 
 
 def friction_table_layout(result: Identification) -> dict[str, dict[int, int]]:
-    """Friction parameters as columns (symbol, with @log where offsets differ) of {joint: index of the parameter}."""
+    """Columns of the friction table, {joint: index of the parameter} by symbol, with @log where offsets differ."""
     equation, index = result.equation, {name: k for k, name in enumerate(result.names)}
     n = equation.robot.n
     places: dict[str, dict[int, int]] = {}
@@ -159,7 +159,7 @@ def friction_table_layout(result: Identification) -> dict[str, dict[int, int]]:
 
 
 def parameters_table(result: Identification) -> Table:
-    """Inertial parameters and further columns, in standard order."""
+    """Table of inertial parameters and further columns, in standard order."""
     from rich.table import Table
 
     table = Table("parameter", box=None)
@@ -180,7 +180,7 @@ def parameters_table(result: Identification) -> Table:
 
 
 def _has_joint_parameters(result: Identification) -> bool:
-    """Whether the joint torques' parameters can be had from the force plate."""
+    """Whether the joint torques' parameters follow from the forces on the base."""
     try:
         joint_parameters(result)
     except DynidError:
@@ -196,7 +196,7 @@ def shared_joint_parameters(result: Identification) -> list[str]:
 
 
 def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table:
-    """Parameters of the joint torques that follow from the forces on the base, but for those that are the same."""
+    """Table of joint torque parameters that follow from the forces on the base, but for those that are the same."""
     from rich.table import Table
 
     table = Table("parameter", box=None)
@@ -216,7 +216,7 @@ def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table
 
 
 def _relative_half_width_text(half: float, value: float) -> str:
-    """Half width in percent of the value."""
+    """Text of a half width in percent of the value."""
     if half == 0.0:
         return "fixed"
     ratio = 100.0 * half / abs(value) if value else math.inf
@@ -224,7 +224,7 @@ def _relative_half_width_text(half: float, value: float) -> str:
 
 
 def friction_table(result: Identification, *, apart: str = " ") -> Table:
-    """Friction parameters, blocks by joints, each with its half width and a mark where it is essential."""
+    """Table of friction parameters, blocks by joints, with half widths and a mark where essential."""
     from rich.table import Table
 
     essential, half = set(result.essential), result.quantile * result.sigma
@@ -262,7 +262,7 @@ def _parameters_legend(result: Identification) -> str:
 
 
 def joint_errors_table(result: Identification) -> Table:
-    """Errors per joint, on the data used and on held-out data, and what structure is left in the residual."""
+    """Table of errors per joint, on the data used and held out, and of structure left in the residual."""
     from rich.table import Table
 
     table = Table("joint" if len(result.channels) == len(result.joints) else "channel", box=None)
@@ -290,7 +290,7 @@ def joint_errors_table(result: Identification) -> Table:
 
 
 def diagnosis_table(diagnosis: Diagnosis) -> Table:
-    """Other readings of the logs that were tried, with their errors and the options that apply them."""
+    """Table of other readings of the logs that were tried, with their errors and options."""
     from rich.table import Table
 
     table = Table("error", "ratio", "if", "then", box=None)
@@ -310,7 +310,7 @@ MOTION_LEGEND = (
 
 
 def motion_and_rest_errors_table(result: Identification) -> Table:
-    """Errors per joint in motion and at rest, beside those of trivial models."""
+    """Table of errors per joint in motion and at rest, beside those of trivial models."""
     from rich.table import Table
 
     table = Table("joint", box=None)
@@ -328,7 +328,7 @@ def motion_and_rest_errors_table(result: Identification) -> Table:
 
 
 def describe_residual(colour: float, velocity: float, position: float) -> str:
-    """Structure left in a residual (colour, dependence on velocity and position), in words, where it matters."""
+    """Text on structure left in a residual (colour, dependence on velocity and position), where it matters."""
     told = [
         f"{100.0 * share:.0f} % goes with {what}"
         for share, what in ((velocity, "velocity"), (position, "position"))
@@ -355,7 +355,7 @@ def _errors_legend(result: Identification) -> str:
 
 
 def _diagnosis_json_data(diagnosis: Diagnosis) -> dict[str, object]:
-    """Alternatives that a diagnosis tried, for `--json`."""
+    """Data of the alternatives that a diagnosis tried, for `--json`."""
     rows = [
         {
             "kind": x.kind, "what": x.what, "error": x.error, "named": x.is_named,
@@ -367,7 +367,7 @@ def _diagnosis_json_data(diagnosis: Diagnosis) -> dict[str, object]:
 
 
 def identification_json_data(result: Identification) -> dict[str, object]:
-    """Summary of a result for `--json`; `Identification.save` keeps everything."""
+    """Data of a result for `--json`, in short; `Identification.save` keeps everything."""
     return {
         "robot": result.robot.name,
         "locks": dict(result.robot.locks),
@@ -441,7 +441,7 @@ def identification_json_data(result: Identification) -> dict[str, object]:
 
 
 def _joint_json_data(result: Identification) -> dict[str, object] | None:
-    """Parameters of the joint torques for `--json`; None where they do not follow from a force plate."""
+    """Data of the joint torques' parameters for `--json`; None where they do not follow from a force plate."""
     if not result.equation.options.has_reactions or not _has_joint_parameters(result):
         return None
     found = joint_parameters(result)
@@ -454,7 +454,7 @@ def _joint_json_data(result: Identification) -> dict[str, object] | None:
 
 
 def score_json_data(score: Score) -> dict[str, object]:
-    """Errors per channel for `--json`."""
+    """Data of the errors per channel for `--json`."""
     return {
         "rmse": _to_float_list(score.rmse),
         "nrmse": _to_float_list(score.nrmse),
@@ -468,5 +468,5 @@ def score_json_data(score: Score) -> dict[str, object]:
 
 
 def _to_float_list(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[float]:
-    """Plain floats of an array."""
+    """List of plain floats from an array."""
     return [float(x) for x in values]

@@ -30,7 +30,7 @@ WORST = 10
 
 
 def progress_bar(screen: Console) -> AbstractContextManager[Any]:
-    """Return a progress display in a terminal, nothing when piped."""
+    """Context with a progress bar in a terminal, nothing when piped."""
     if not screen.is_terminal:
         return nullcontext(None)
     from rich.progress import Progress
@@ -38,47 +38,8 @@ def progress_bar(screen: Console) -> AbstractContextManager[Any]:
     return Progress(console=screen, transient=True)
 
 
-def parse_numbers_per_joint(text: str | None, n: int, what: str) -> list[float] | None:
-    """One number for all joints, or one per joint, separated by commas."""
-    if text is None:
-        return None
-    try:
-        values = [float(word) for word in text.split(",")]
-    except ValueError:
-        raise DynidError(
-            "option_malformed", "--{what} {text}:", "give one number, or {n} separated by commas", what=what, text=text,
-            n=n,
-        ) from None  # fmt: skip
-    if len(values) not in (1, n):
-        raise DynidError(
-            "joint_count_mismatch", "--{what}: {count} numbers for {n} joints", "give one, or one per joint", what=what,
-            count=len(values), n=n,
-        )  # fmt: skip
-    return values * n if len(values) == 1 else values
-
-
-def limits_from_options(
-    robot: Robot, position: str | None, velocity: str | None, acceleration: str | None
-) -> dict[str, object] | None:
-    """The robot's limits with those given on the command line in their place."""
-    n = robot.n
-    given = {
-        "velocity": parse_numbers_per_joint(velocity, n, "velocity"),
-        "acceleration": parse_numbers_per_joint(acceleration, n, "acceleration"),
-    }
-    half = parse_numbers_per_joint(position, n, "position")
-    if half is None and not any(given.values()):
-        return None
-    limits: dict[str, object] = {
-        key: value if value is not None else getattr(robot.limits, key) for key, value in given.items()
-    }
-    limits["position"] = robot.limits.position if half is None else [(-x, x) for x in half]
-    limits["effort"] = robot.limits.effort
-    return limits
-
-
 def require_acceleration_limits(robot: Robot, limits: Mapping[str, object] | None) -> None:
-    """Refuse a motion through points without acceleration limits, before the search."""
+    """Raise, before the search, for a motion through points without acceleration limits."""
     if not np.isfinite(find_limits(robot, limits).acceleration).all():
         raise DynidError(
             "missing_acceleration_limits", "a motion through points needs acceleration limits", "give --acceleration",
@@ -109,12 +70,12 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
 
 
 def _duration_text(excitation: Excitation) -> str:
-    """Duration of the motion, or that there is none."""
+    """Text on the duration of the motion, or that there is none."""
     return f"{excitation.duration:.1f} s" if math.isfinite(excitation.duration) else "points without a motion"
 
 
 def limit_use_table(excitation: Excitation) -> Table:
-    """Peak over limit of every joint."""
+    """Table of peak over limit of every joint."""
     from rich.table import Table
 
     table = Table("joint", "position", "velocity", "acceleration", "effort", box=None, title="peak over limit")
@@ -128,7 +89,7 @@ def limit_use_table(excitation: Excitation) -> Table:
 
 
 def expected_errors_table(excitation: Excitation) -> Table:
-    """Expected deviations, the worst ones; relative where the robot file knows the values."""
+    """Table of the largest expected deviations; relative where the robot file knows the values."""
     from rich.table import Table
 
     errors, values = excitation.expected_errors(), nominal_base_values(excitation)
@@ -145,14 +106,14 @@ def expected_errors_table(excitation: Excitation) -> Table:
 def excitation_output_files(
     excitation: Excitation, out: Path, rate: float
 ) -> list[tuple[Path, Callable[[Path], object]]]:
-    """Files to write: the CSV, a ROS trajectory and a page beside it."""
+    """Files to write with their writers: the CSV, a ROS trajectory and a page beside it."""
     save = partial(excitation.save, rate=rate)
     page = partial(write_page, excitation)
     return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
 
 
 def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
-    """Return the designed motion for `--json`."""
+    """Data of the designed motion for `--json`."""
     return {
         "robot": excitation.robot.name,
         "model": excitation.rows.model,
@@ -182,7 +143,7 @@ SHOWN = 5
 
 
 def robot_with_joints_of_path(file: Path, robot: Robot, reader: LogReader) -> Robot:
-    """The robot without the joints that a motion or log does not have."""
+    """Robot without the joints that a motion or log does not have."""
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         return robot_with_joints_of_motion(file, robot)
     reader.read_log(str(file))
@@ -207,7 +168,7 @@ def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
 
 
 def read_urdf_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Message]]:
-    """Shapes of a URDF, and notes on those that are not drawn; other robots are drawn as skeletons."""
+    """Read the shapes of a URDF, and notes on those that are not drawn; none for other robots."""
     file = Path(source)
     if file.suffix.lower() not in (".urdf", ".xacro") or not file.is_file():
         return [], []
@@ -225,7 +186,7 @@ def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:
 def view_json_data(
     robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[Message], address: str
 ) -> dict[str, object]:
-    """What the viewer shows, for `--json`."""
+    """Data on what the viewer shows, for `--json`."""
     return {
         "robot": robot.name,
         "address": address,

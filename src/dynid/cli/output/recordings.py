@@ -24,7 +24,7 @@ from dynid.logs.log import Log
 from dynid.logs.markers import MarkerFit
 from dynid.logs.read import read_log, robot_with_locks_of
 from dynid.messages import Message
-from dynid.robot.locking import hold_missing_joints, may_stand_anywhere
+from dynid.robot.locking import hold_missing_joints, may_be_locked_unseen
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -42,18 +42,18 @@ _YAML_FORM = Message("unknown_yaml", "this is not the YAML that dynid excite wri
 
 
 def robot_with_joints_of_motion(path: Path, robot: Robot) -> Robot:
-    """The robot without the joints that a motion does not have, which are held at 0."""
+    """Robot with the joints held at 0 that a motion does not have."""
     if path.suffix.lower() not in (".json", ".yaml", ".yml"):
         return robot_with_locks_of(robot, [read_log(path, robot)])
     data = _read_trajectory_file(path)
     given = data.get("joint_names") if isinstance(data, Mapping) else None
     missing = [joint for joint in robot.joint_names if joint not in given] if isinstance(given, list) else []
-    fits = 2 * len(missing) <= robot.n and may_stand_anywhere(robot, missing)
+    fits = len(missing) < robot.n and may_be_locked_unseen(robot, missing)
     return hold_missing_joints(robot, dict.fromkeys(missing, 0.0), ()) if fits else robot
 
 
 def _read_trajectory_file(path: Path) -> Any:
-    """Data of a JointTrajectory in a .json or .yaml file."""
+    """Read the data of a JointTrajectory from a .json or .yaml file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -63,7 +63,7 @@ def _read_trajectory_file(path: Path) -> Any:
 
 
 def read_motion(path: Path, robot: Robot) -> Motion:
-    """Read t, q, v, a: a JointTrajectory as .json or .yaml, else columns that are matched as those of a log."""
+    """Read a motion t, q, v, a: a JointTrajectory as .json or .yaml, else columns matched as those of a log."""
     if path.suffix.lower() in (".json", ".yaml", ".yml"):
         arrays = _arrays_of_trajectory(str(path), _read_trajectory_file(path), robot)
     else:
@@ -93,7 +93,7 @@ def _parse_trajectory_text(name: str, text: str, suffix: str) -> Any:
 
 
 def _parse_yaml(name: str, text: str) -> dict[str, Any]:
-    """Read the YAML that `dynid excite` writes: one key per line, lists of numbers in brackets."""
+    """Parse the YAML that `dynid excite` writes: one key per line, lists of numbers in brackets."""
     names: list[str] = []
     points: list[dict[str, Any]] = []
     for line in text.splitlines():
@@ -154,7 +154,7 @@ def _arrays_of_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Ar
 
 
 def resample_motion(motion: Motion, rate: float) -> Motion:
-    """Sample the quintics that join the samples' positions, velocities and accelerations."""
+    """Resample a motion by the quintics through its positions, velocities and accelerations."""
     if not (math.isfinite(rate) and rate > 0.0):
         raise DynidError(
             "rate_not_positive", "--rate {rate:g}:", "give a positive number of samples per second", rate=rate,
@@ -172,7 +172,7 @@ def resample_motion(motion: Motion, rate: float) -> Motion:
 
 
 def show_simulated_log(log: Log, robot: Robot, screen: Console) -> None:
-    """Print what was simulated."""
+    """Print what was simulated: samples, noise, and torques per joint."""
     from rich.table import Table
 
     first, last = log.span
@@ -198,7 +198,7 @@ def _rms_and_peak_torques(log: Log) -> list[tuple[float, float]]:
 def simulation_json_data(
     log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None
 ) -> dict[str, object]:
-    """Return the simulated log for `--json`."""
+    """Data of the simulated log for `--json`."""
     first, last = log.span
     return {
         "robot": robot.name,
@@ -214,7 +214,7 @@ def simulation_json_data(
 
 
 def write_log(path: Path, log: Log, plate: Robot | None = None) -> None:
-    """Write t, q1.., v1.., a1.., tau1.. by suffix, beside first, then renamed: never a half-written file.
+    """Write t, q1.., v1.., a1.., tau1.. by suffix to a temporary file, then rename it: never half-written.
 
     plate: the robot whose force plate's channels are written, too.
     """
@@ -315,7 +315,7 @@ def read_markers(path: Path, markers: Sequence[str], unit: str, cameras: Path | 
 def _triangulate_columns(
     path: Path, cameras: Sequence[Camera], markers: Sequence[str], header: Sequence[str], table: Array
 ) -> tuple[dict[str, tuple[int, int]], Triangulation]:
-    """Columns of image points, by camera and marker, and the markers that they show."""
+    """Columns of image points by camera and marker, and the triangulated markers."""
     seen = np.full((len(table), len(markers), len(cameras), 2), np.nan)
     used: dict[str, tuple[int, int]] = {}
     for k, marker in enumerate(markers):
@@ -393,7 +393,7 @@ def _parse_marker_row(path: Path, number: int, line: list[str], count: int) -> l
 
 
 def still_frame_range(t: Array, still: float) -> slice:
-    """Frames from the first on for some seconds, at least one."""
+    """Slice of the frames of the first `still` seconds, at least one."""
     if not 0.0 <= still <= t[-1] - t[0]:
         raise DynidError(
             "still_time_outside_recording", "--still {still}: seconds between 0 and the {t:.6g} of the recording",
@@ -443,14 +443,14 @@ def write_marker_log(path: Path, fit: MarkerFit, others: dict[str, Array]) -> No
 
 
 def _camera_json_data(found: Triangulation) -> dict[str, object]:
-    """What the cameras show: errors in pixels, typical standard deviations in m, and what was dropped."""
+    """Data on the cameras for `--json`: errors in pixels, typical deviations in m, and what was dropped."""
     spread = np.sqrt(np.einsum("nmii->nmi", found.covariance))
     typical = np.nanmedian(spread, axis=(0, 1)) if np.isfinite(spread).any() else np.full(3, np.nan)
     return {"error": found.error.tolist(), "sigma": typical.tolist(), "dropped": dict(found.dropped)}
 
 
 def marker_json_data(fit: MarkerFit, robot: Robot, file: MarkerFile) -> dict[str, object]:
-    """Fit of the markers for `--json`, without its samples."""
+    """Data of the markers' fit for `--json`, without its samples."""
     return {
         "robot": robot.name,
         "joints": robot.joint_names,

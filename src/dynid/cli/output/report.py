@@ -21,12 +21,12 @@ from dynid.physical.parameters import PhysicalParameters
 
 
 def default_report_path(results: Sequence[Path]) -> Path:
-    """Where a report is written by default: beside the result; a comparison has a name of its own."""
+    """Path of a report by default: beside the result; a comparison has a name of its own."""
     return results[0].with_suffix(".html") if len(results) == 1 else results[0].with_name("comparison.html")
 
 
 def check_report_arguments(results: Sequence[Path], with_logs: bool) -> None:
-    """Refuse arguments of `dynid report` that make no sense together, before any work."""
+    """Raise for arguments of `dynid report` that make no sense together, before any work."""
     resolved = [path.resolve() for path in results]
     if len(set(resolved)) < len(resolved):
         raise DynidError("same_result_twice", "the same result is named twice; a comparison needs different ones")
@@ -37,7 +37,7 @@ def check_report_arguments(results: Sequence[Path], with_logs: bool) -> None:
 
 
 def load_physical_parameters(path: Path) -> PhysicalParameters | None:
-    """Physical parameters with their result, None where a file says to be something else, or nothing."""
+    """Read physical parameters with their result; None where a file says to be something else, or nothing."""
     from dynid.physical.parameters import FORMAT
 
     try:
@@ -87,13 +87,13 @@ def write_identification_report(
 
 
 def unique_result_names(files: Sequence[Path]) -> list[str]:
-    """What to call the results: their files' names, with folders where these are alike."""
+    """Names of results: those of their files, with folders where these are alike."""
     stems = [path.stem for path in files]
     return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
 
 
 def command_as_typed() -> str:
-    """The command as it was typed, to be typed again, with what a project file added."""
+    """The command line as it was typed, with what a project file added."""
     used = values_in_use()
     return used.command if used else shlex.join(["dynid", *sys.argv[1:]])
 
@@ -101,13 +101,13 @@ def command_as_typed() -> str:
 def record_command(
     result: Identification, robot: str, lock: Sequence[str], logs: Sequence[str], out: Path | None
 ) -> Identification:
-    """The result, which knows by which command it was made and which one comes next."""
+    """Return the result with the command that made it, and the one that comes next."""
     command = command_as_typed()
     words = shlex.join([robot, *(word for name in lock for word in ("--lock", name)), *urdf_options_as_arguments()])
     saved = "" if out is None else shlex.quote(str(out))
     call = Call(command, words, " --unloaded ".join(map(shlex.quote, logs)), saved)
     origin = replace(result.origin, command=command)
-    return result.replace(origin=origin, verdict=result.verdict.after_call(call))
+    return result.replace(origin=origin, verdict=result.verdict.with_next_command(call))
 
 
 def collect_warnings(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:

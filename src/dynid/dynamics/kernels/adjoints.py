@@ -17,32 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynid.dynamics.kernels.compiled import (
-    LINEAR,
-    POSE,
-    SPATIAL,
-    Spatial,
-    Vector,
-    accumulate_spatial,
-    add,
-    compiled,
-    cross,
-    cross_force,
-    cross_motion,
-    dot,
-    force_out_of_frame,
-    inlined,
-    load_pose,
-    load_row_vector,
-    load_spatial,
-    load_vector,
-    motion_into_frame,
-    motion_out_of_frame,
-    rotate_back,
-    scale,
-    spatial_dot,
-    store_spatial,
-)
+from dynid.dynamics.kernels.compiled import compiled, inlined
 from dynid.dynamics.kernels.geometry import Geometry, Gradient, RowLayout, Samples
 from dynid.dynamics.kernels.links import (
     GRAVITY,
@@ -66,6 +41,30 @@ from dynid.dynamics.kernels.rows import (
     channel_at_position,
     channel_count,
     joint_axis,
+)
+from dynid.dynamics.kernels.spatial_algebra import (
+    LINEAR,
+    POSE,
+    SPATIAL,
+    Spatial,
+    Vector,
+    accumulate_spatial,
+    add,
+    cross,
+    cross_force,
+    cross_motion,
+    dot,
+    force_out_of_frame,
+    load_pose,
+    load_row_vector,
+    load_spatial,
+    load_vector,
+    motion_into_frame,
+    motion_out_of_frame,
+    rotate_back,
+    scale,
+    spatial_dot,
+    store_spatial,
 )
 from dynid.robot.transform import Array
 
@@ -96,7 +95,7 @@ class Workspace(NamedTuple):
 
 @inlined
 def allocate_workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
-    """Memory for one sample after the other."""
+    """Allocate the memory that samples, one after the other, are worked on in."""
     L, width = geometry.parent.shape[0], channels + joints
     return Workspace(
         np.empty(L * LINK),
@@ -118,7 +117,7 @@ def allocate_workspace(geometry: Geometry, channels: int, joints: int) -> Worksp
 
 @inlined
 def write_motions_in_base_frame(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
-    """Fill links and world; S of the channels, and v and a of the links, in the base frame."""
+    """Write links and world; S of the channels, and v and a of the links, in the base frame."""
     links, world, S, channels = work.links, work.world, work.S, work.channels
     v, a = work.v, work.a
     write_link_motions(geometry, samples, n, links)
@@ -307,7 +306,7 @@ def lagrangian_rows_adjoint(
 
 @inlined
 def write_channel_rates(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
-    """Sdot = v x S of every channel, in the base frame."""
+    """Write Sdot = v x S of every channel, in the base frame."""
     S, Sdot, v, channels = work.S, work.Sdot, work.v, work.channels
     v_base, _ = base_motion(samples, n)
     for k in range(channels):

@@ -7,14 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.kernels.compiled import (
+from dynid.dynamics.kernels.compiled import compiled, inlined
+from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, tree_arrays
+from dynid.dynamics.kernels.links import store_rotation
+from dynid.dynamics.kernels.spatial_algebra import (
     POSE,
     POSITION,
     Vector,
     add,
-    compiled,
     cross,
-    inlined,
     load_pose,
     load_rotation,
     load_row_vector,
@@ -23,8 +24,6 @@ from dynid.dynamics.kernels.compiled import (
     scale,
     store_vector,
 )
-from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, tree_arrays
-from dynid.dynamics.kernels.links import store_rotation
 from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.robot.robot import DIRECTIONS, Robot
 from dynid.robot.transform import Array
@@ -95,7 +94,7 @@ def closure_arrays(robot: Robot, geometry: Geometry) -> Closings:
 
 
 def columns_that_move_loops(closings: Closings, C: Array) -> NDArray[np.bool_]:
-    """Which columns of C (joints, k) move a loop."""
+    """Mask (k,) of the columns of C (joints, k) that move a loop."""
     return np.asarray((closings.side != 0.0).any(axis=0) @ np.abs(C) > 0.0)
 
 
@@ -218,12 +217,12 @@ def closure_derivatives(robot: Robot, C: Array, tree: Array) -> Array:
 
 @compiled
 def _write_closure_derivatives(geometry: Geometry, closings: Closings, C: Array, tree: Array, out: Array) -> None:
-    """Derivatives of the closure equations at every position of the tree's joints."""
+    """Write the derivatives of the closure equations at every position of the tree's joints into out."""
     m = closings.keep.shape[0]
     q, pose, J, A = _allocate_workspace(geometry, closings)
     for s in range(tree.shape[0]):
         q[:] = tree[s]
-        _place_links(geometry, q, pose)
+        _write_link_poses(geometry, q, pose)
         _write_closure_equations(geometry, closings, pose, J, A)
         for r in range(m):
             for c in range(C.shape[1]):
@@ -234,7 +233,7 @@ def _write_closure_derivatives(geometry: Geometry, closings: Closings, C: Array,
 
 @inlined
 def _allocate_workspace(geometry: Geometry, closings: Closings) -> Workspace:
-    """Memory of one position."""
+    """Allocate the memory of one position."""
     m, joints = closings.keep.shape[0], closings.row.shape[0]
     pose = np.empty(geometry.parent.shape[0] * POSE)
     return Workspace(np.empty(joints), pose, np.empty((m, joints)), np.empty((m, m + 1)))
@@ -242,7 +241,7 @@ def _allocate_workspace(geometry: Geometry, closings: Closings) -> Workspace:
 
 @inlined
 def _allocate_jacobian(m: int, n: int) -> Jacobian:
-    """Memory of the equations' scaled derivatives, m passive and n active joints."""
+    """Allocate the memory of the equations' scaled derivatives, m passive and n active joints."""
     return Jacobian(np.empty((m, m)), np.empty((m, m)), np.empty((m, n)))
 
 
@@ -323,7 +322,7 @@ def _follow_paths(loops: Loops, start: Array, q: Array, least: float, paths: Pat
 def _close_loops_by_newton(
     loops: Loops, y: Array, goal: float, work: Workspace, jacobian: Jacobian
 ) -> tuple[float, float]:
-    """Move y[n:] until the equations hold to the goal, or to rounding: until what is left of them no longer falls.
+    """Move the passive joints y[n:] until the equations hold to the goal, or their residual falls no further.
 
     Return what is left and how far y was moved, both scaled; the Jacobian is that at y or less than a last step away.
     """
@@ -340,7 +339,7 @@ def _close_loops_by_newton(
             tree[i] = offset[i]
             for c in range(C.shape[1]):
                 tree[i] += C[i, c] * y[c]
-        _place_links(geometry, tree, pose)
+        _write_link_poses(geometry, tree, pose)
         _write_closure_equations(geometry, closings, pose, J, A)
         worst = 0.0
         for r in range(m):
@@ -380,7 +379,7 @@ def _close_loops_by_newton(
 
 @compiled
 def _invert_matrix(S: Array, P: Array) -> bool:
-    """Inverse of S by Gauss and Jordan; False, and P zero, where S is singular."""
+    """Write the inverse of S into P by Gauss and Jordan; return False, with P zero, where S is singular."""
     m = S.shape[0]
     A = S.copy()
     for r in range(m):
@@ -440,8 +439,8 @@ def _inverse_error(P: Array, S: Array) -> float:
 
 
 @compiled
-def _place_links(geometry: Geometry, q: Array, pose: Array) -> None:
-    """Poses of all links in the base frame."""
+def _write_link_poses(geometry: Geometry, q: Array, pose: Array) -> None:
+    """Write the poses of all links in the base frame into pose."""
     for i in range(geometry.parent.shape[0]):
         at = i * POSE
         j = geometry.joint[i]
@@ -460,7 +459,7 @@ def _place_links(geometry: Geometry, q: Array, pose: Array) -> None:
 
 @compiled
 def _write_closure_equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A: Array) -> None:
-    """Closure equations into A's last column, their derivatives by the tree's joints into J.
+    """Write closure equations into A's last column, their derivatives by the tree's joints into J.
 
     A joint that moves both frames changes nothing between them; one that moves the first changes what one that moves
     the second would, with the other sign.

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from dynid.dynamics.kernels.compiled import (
+from dynid.dynamics.kernels.compiled import inlined
+from dynid.dynamics.kernels.geometry import PRISMATIC, REVOLUTE, Geometry, Samples
+from dynid.dynamics.kernels.spatial_algebra import (
     LINEAR,
     POSE,
     POSITION,
@@ -18,7 +20,6 @@ from dynid.dynamics.kernels.compiled import (
     add,
     cross,
     dot,
-    inlined,
     load_rotation,
     load_row_vector,
     load_spatial,
@@ -30,7 +31,6 @@ from dynid.dynamics.kernels.compiled import (
     store_spatial,
     store_vector,
 )
-from dynid.dynamics.kernels.geometry import PRISMATIC, REVOLUTE, Geometry, Samples
 from dynid.robot.transform import Array
 
 V, A, LINK = POSE, POSE + SPATIAL, POSE + 2 * SPATIAL

@@ -101,7 +101,7 @@ class LoopMap:
             dv = np.einsum("Nij,Nj->Ni", dG, v)
             dGdot = np.zeros_like(G)
             for c in self._loop_moving_joints:
-                dGdot[:, :, c] = self._derivative_of_rate(motion, dq, dv, dG, c, P)
+                dGdot[:, :, c] = self._derivative_of_jacobian_rate(motion, dq, dv, dG, c, P)
             da = np.einsum("Nij,Nj->Ni", dG, a) + np.einsum("Nij,Nj->Ni", dGdot, v)
             out_q[:, b] += (gv * dv + ga * da).sum(axis=1)
             if by_G is not None:
@@ -112,11 +112,11 @@ class LoopMap:
         return out_q, out_v, out_a
 
     def follow_paths(self, q: Array, least: float = SINGULAR) -> Paths:
-        """Paths from the assembly to q (N, n), and how they ended; `least` regularity as `follow` takes it."""
+        """Follow paths from the assembly to q (N, n); return how they ended. least: smallest regularity allowed."""
         return follow_paths(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q, least)
 
     def _follow_to_closed_loops(self, q: Array, t: Array | None = None) -> Paths:
-        """Paths from the assembly to q (N, n), all of which close."""
+        """Follow paths from the assembly to q (N, n); raise LoopError where one does not close."""
         paths = self.follow_paths(q)
         if (paths.end != REACHED).any():
             sample = int(np.argmax(paths.end != REACHED))
@@ -157,7 +157,9 @@ class LoopMap:
             dG[:, :, c] = self._solve_passive_motion(-self._second_derivative(tree, x, G[:, :, c]), P)
         return dG
 
-    def _derivative_of_rate(self, motion: TreeMotion, dq: Array, dv: Array, dG: Array, c: int, P: Array) -> Array:
+    def _derivative_of_jacobian_rate(
+        self, motion: TreeMotion, dq: Array, dv: Array, dG: Array, c: int, P: Array
+    ) -> Array:
         """Derivative of column c of Gdot along dq, where v changes by dv and G by dG."""
         tree, v = motion.q, motion.v
         g, gdot = motion.G[:, :, c], motion.Gdot[:, :, c]
@@ -182,7 +184,7 @@ class LoopMap:
 
 
 def loop_map(robot: Robot) -> LoopMap | None:
-    """How the tree follows the active joints; None for a robot without loops."""
+    """Map from the active joints to those of the tree; None for a robot without loops."""
     if not robot.couplings and not robot.closures:
         return None
     names = [robot.links[k].joint for k in robot.tree_joints]

@@ -10,25 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynid.dynamics.kernels.compiled import (
-    POSE,
-    POSITION,
-    SPATIAL,
-    Spatial,
-    compiled,
-    cross_motion,
-    dot,
-    inlined,
-    load_pose,
-    load_rotation,
-    load_row_vector,
-    load_spatial,
-    load_vector,
-    motion_into_frame,
-    rotate_back,
-    scale,
-    store_spatial,
-)
+from dynid.dynamics.kernels.compiled import compiled, inlined
 from dynid.dynamics.kernels.geometry import REVOLUTE, Geometry, Integers, RowLayout, Samples
 from dynid.dynamics.kernels.links import (
     GRAVITY,
@@ -47,6 +29,23 @@ from dynid.dynamics.kernels.links import (
     write_body_row,
     write_link_motions,
     write_link_poses,
+)
+from dynid.dynamics.kernels.spatial_algebra import (
+    POSE,
+    POSITION,
+    SPATIAL,
+    Spatial,
+    cross_motion,
+    dot,
+    load_pose,
+    load_rotation,
+    load_row_vector,
+    load_spatial,
+    load_vector,
+    motion_into_frame,
+    rotate_back,
+    scale,
+    store_spatial,
 )
 from dynid.robot.transform import Array
 
@@ -71,7 +70,7 @@ class Workspace(NamedTuple):
 
 @inlined
 def allocate_workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
-    """Memory for one sample after the other."""
+    """Allocate the memory that samples, one after the other, are worked on in."""
     L, width = geometry.parent.shape[0], channels + joints
     size = L * width * SPATIAL
     return Workspace(np.empty(L * LINK), np.empty(L * POSE), np.empty(size), np.empty(size), channels, width)
@@ -117,7 +116,7 @@ def channel_at_position(geometry: Geometry, i: int, position: int, channels: int
 
 @inlined
 def channel_count(geometry: Geometry, i: int, layout: RowLayout) -> int:
-    """How many channels move link i; of the base frame alone, where the joints have no rows."""
+    """Number of channels that move link i; of the base frame alone, where the joints have no rows."""
     if layout.rows <= layout.channels:
         return layout.channels
     return int(layout.channels + geometry.chain[i + 1] - geometry.chain[i])
@@ -125,7 +124,7 @@ def channel_count(geometry: Geometry, i: int, layout: RowLayout) -> int:
 
 @compiled
 def write_joint_rows(geometry: Geometry, layout: RowLayout, samples: Samples, out: Array) -> None:
-    """Rows of torque (force of inertia and gravity) or momentum, per channel of the base frame and joint.
+    """Write rows of torque (force of inertia and gravity) or momentum, per channel of the base frame and joint.
 
     out (N, rows, p) must hold zeros; only what depends on the motion is written.
     """
@@ -139,7 +138,7 @@ def write_joint_rows(geometry: Geometry, layout: RowLayout, samples: Samples, ou
 def write_picked_rows(
     geometry: Geometry, layout: RowLayout, samples: Samples, pick: Integers, place: Integers, out: Array
 ) -> None:
-    """Rows of which only some entries are wanted: out[n, place[e]] = sheet[pick[e]], sheet (rows * p,).
+    """Write rows of which only some entries are wanted: out[n, place[e]] = sheet[pick[e]], sheet (rows * p,).
 
     A sample is written to a small sheet that stays in the cache; what nobody picks never reaches memory.
     """
@@ -182,7 +181,7 @@ def write_rows_of_sample(
 
 @compiled
 def write_lagrangian_rows(geometry: Geometry, layout: RowLayout, samples: Samples, out: Array) -> None:
-    """Rows of dL/dq, L the kinetic minus the potential energy; out (N, rows, p) must hold zeros.
+    """Write rows of dL/dq, L the kinetic minus the potential energy; out (N, rows, p) must hold zeros.
 
     dT/dq_k is the momentum of the links beyond joint k times Sdot_k = v_k x S_k, -dU/dq_k their weight times S_k. For a
     channel of the base frame the same formula includes the turning of this frame.
@@ -224,7 +223,7 @@ def channel_rate(geometry: Geometry, samples: Samples, n: int, work: Workspace, 
 
 @compiled
 def write_scalar_rows(geometry: Geometry, layout: RowLayout, samples: Samples, out: Array) -> None:
-    """Rows of power (POWER) or of total energy (ENERGY), one per sample; out (N, p) must hold zeros.
+    """Write rows of power (POWER) or of total energy (ENERGY), one per sample; out (N, p) must hold zeros.
 
     Energy functions of Gautier 1991, eq. 10: v.(I v)/2 - g.(M p + R MS), and Ia qd^2/2.
     """

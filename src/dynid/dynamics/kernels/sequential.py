@@ -53,7 +53,7 @@ def friction_value(code: int, q: float, v: float, scale: float) -> float:
 
 @inlined
 def add_row_by_rotations(R: Array, at: int, size: int, row: Array, root: float) -> None:
-    """Turn row (size,) into the triangular factor stored row by row at R[at:at + size * size]."""
+    """Add a row (size,) by Givens rotations to the triangular factor at R[at:], after scaling that by root."""
     for i in range(size):
         diagonal = at + i * (size + 1)
         x = row[i]

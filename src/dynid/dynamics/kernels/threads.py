@@ -55,8 +55,8 @@ def use_threads(count: int) -> None:
 
 
 @contextmanager
-def threads_inside_block(count: int) -> Iterator[None]:
-    """Set the number of threads for what the caller does inside the block."""
+def use_threads_inside_block(count: int) -> Iterator[None]:
+    """Set the number of threads for what the caller does inside a `with` block."""
     before = _own_count.set(count)
     try:
         yield
@@ -83,7 +83,7 @@ def run_on_sample_ranges(samples: int, work: Callable[[int, int], None]) -> None
 
 
 def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a function's linear algebra run on one thread.
+    """Decorate a function so that its linear algebra runs on one thread.
 
     Our matrices have some hundred columns: on them, threads of BLAS wait for each other longer than they work, and on a
     busy machine an identification takes ten times as long. The number is one for the whole process: it is limited as
@@ -127,7 +127,7 @@ def _leave_one_blas_thread(me: int) -> None:
 
 
 def _set_blas_threads(library: Any, count: int) -> None:
-    """Set the number; threadpoolctl 3.8 leaves that to one thread until it gives that up."""
+    """Set the number of threads of a BLAS library; threadpoolctl 3.8 lets only one thread do so until released."""
     give_up = getattr(library, "clear_controlling_thread", lambda force=False: None)
     give_up(force=True)
     library.set_num_threads(count)
@@ -135,15 +135,15 @@ def _set_blas_threads(library: Any, count: int) -> None:
 
 
 @contextmanager
-def is_only_caller() -> Iterator[bool]:
-    """Whether no other thread is inside one of the functions above; none comes in before the block ends."""
+def block_other_callers() -> Iterator[bool]:
+    """Yield whether no other thread is inside a `one_blas_thread` function; none enters before the block ends."""
     with _lock:
         yield not set(_inside) - {threading.get_ident()}
 
 
 def _reset_after_fork() -> None:
-    """In a forked child there are neither the threads of the pool nor the other callers."""
-    with suppress(RuntimeError):  # once more where `is_only_caller` forked
+    """Release the lock and forget pool and callers in a forked child, which has none of these threads."""
+    with suppress(RuntimeError):  # once more where `block_other_callers` forked
         while True:
             _lock.release()
     _pool.clear()

@@ -28,12 +28,12 @@ class ChannelFactor:
 
     @staticmethod
     def empty(columns: int) -> ChannelFactor:
-        """A factor without rows."""
+        """Return a factor without rows."""
         return ChannelFactor(np.zeros((0, columns + 1)), 0, 0.0)
 
     @staticmethod
-    def of(rows: Array) -> ChannelFactor:
-        """Compress rows [W | y]; as long as they are few they are kept as they are."""
+    def from_rows(rows: Array) -> ChannelFactor:
+        """Compress rows [W | y] into a factor; few rows are kept as they are."""
         return ChannelFactor(triangularise(rows), len(rows), float(rows[:, -1].sum()))
 
     @property
@@ -51,7 +51,7 @@ class ChannelFactor:
         return float(((self.R[:, -1] - self.R[:, :-1] @ values) ** 2).sum())
 
     def select_columns(self, columns: Array) -> ChannelFactor:
-        """Keep some of the columns of W."""
+        """Return the factor with some of the columns of W."""
         return ChannelFactor(self.R[:, [*columns, self.R.shape[1] - 1]], self.count, self.total)
 
 
@@ -81,7 +81,7 @@ def merge_factors(factors: Sequence[ChannelFactor]) -> ChannelFactor:
 
 
 def triangularise(rows: Array) -> Array:
-    """R of rows, or the rows themselves where they are no more than twice the columns: then it would not pay."""
+    """Triangular factor R of rows, or the rows themselves where they are at most twice as many as the columns."""
     if len(rows) <= 2 * rows.shape[1]:
         return rows
     # LAPACK on a Fortran copy: twice as fast as numpy.linalg.qr, which copies to and fro

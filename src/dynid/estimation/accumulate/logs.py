@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynid.dynamics.friction import HARMONICS, PLAIN, joint_scales, width_at_rest
+from dynid.dynamics.friction import HARMONICS, PLAIN, joint_scales, stop_width_at_rest
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
 from dynid.estimation.accumulate.state import State, drop_repeated_samples
@@ -19,7 +19,7 @@ from dynid.estimation.solve.least_squares import solve
 from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, survey_without_glitches
 from dynid.logs.cutoff import LEAST, CutoffChoice, LoopNoise, choose_cutoff, control_loop_noise
 from dynid.logs.filtering import Treatment
-from dynid.logs.log import ArraySource, Log, Progress, report_reading
+from dynid.logs.log import ArraySource, Log, Progress, logs_with_common_progress
 from dynid.logs.read import IN_CURRENT
 from dynid.logs.survey import ROWS, Survey, survey
 from dynid.messages import Message, Option
@@ -83,7 +83,7 @@ def collect_logs(
     torques: bool = True,
     on_progress: Progress | None = None,
 ) -> State:
-    """Read the logs once, and their beginnings once more where load friction needs a first estimate.
+    """Read the logs once into a state, and their beginnings once more where load friction needs a first estimate.
 
     torques: where the model is about something else, read joint torques too, in a second pass, to judge predictions.
     options: resolved for the robot.
@@ -97,7 +97,7 @@ def collect_logs(
     treatments, reason = choose_treatments(surveys, choices, options)
     options = _with_default_window(options, choices, treatments)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
-    equation = Equation.of(
+    equation = Equation.for_robot(
         robot,
         options,
         friction=DEFAULT if options.friction_blocks is None else options.friction_blocks,
@@ -109,7 +109,7 @@ def collect_logs(
         treatments = tuple(_unfiltered_treatment(s, options.delay) for s in surveys)
     noises = [_position_noise(x, equation.shapes.scale) for x in treatments if x.smooth and x.cutoff is not None]
     if noises:
-        equation = replace(equation, shapes=replace(equation.shapes, held=width_at_rest(max(noises))))
+        equation = replace(equation, shapes=replace(equation.shapes, held=stop_width_at_rest(max(noises))))
     length = block_seconds(surveys, options)
     outliers = None
     if options.is_robust:
@@ -123,7 +123,7 @@ def collect_logs(
         equation = _with_first_estimate(state, logs, surveys, treatments, block=length, outliers=outliers)
         outliers = None if outliers is None else outliers.with_empty_tally()
     state = replace(state, equation=equation, outliers=outliers)
-    watched = report_reading(logs, on_progress, "reading")
+    watched = logs_with_common_progress(logs, on_progress, "reading")
     state = accumulate(state, watched, surveys, treatments, block=length, outliers=outliers)
     state = drop_repeated_samples(state)
     unsure = max(choice.unsure for choice in choices)
@@ -133,7 +133,7 @@ def collect_logs(
     of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
     if of_torques is None:
         return state
-    watched = report_reading(logs, on_progress, "reading torques")
+    watched = logs_with_common_progress(logs, on_progress, "reading torques")
     outliers = None if outliers is None else outliers.with_empty_tally()
     rows = accumulate(
         replace(state, equation=of_torques), watched, surveys, treatments, block=length, outliers=outliers
@@ -148,7 +148,7 @@ def _has_torques(log: Log, seen: Survey) -> bool:
 
 
 def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Survey]) -> None:
-    """A robot that stands still all the time reveals nothing but its weight in one position."""
+    """Raise LogError where no joint moves in any log: nothing can be identified then."""
     spans = [s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys]
     if all(s.standing_joints(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
         raise LogError(
@@ -158,7 +158,7 @@ def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Surv
 
 
 def collect_torques_like(state: State, logs: Sequence[Log], *, outliers: OutlierModel | None = None) -> State | None:
-    """State of the joint torques of other logs, where the first state has such beside what its model is about."""
+    """State of the joint torques of other logs, where the given state has such; None where it has not."""
     of_torques = state.equation.torque_equation() if state.torques else None
     if of_torques is None:
         return None
@@ -189,13 +189,13 @@ def collect_logs_like(
     treatments = tuple(treatment_of_further_log(s, state.cutoff, state.delay) for s in surveys)
     if validate:
         treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
-    watched = report_reading(logs, on_progress, "validating")
+    watched = logs_with_common_progress(logs, on_progress, "validating")
     length = block_seconds(surveys, equation.options)
     return accumulate(state, watched, surveys, treatments, block=length, outliers=outliers)
 
 
 def drop_logs_in_state(others: State, state: State) -> tuple[State, tuple[Message, ...]]:
-    """Leave out of others what a state was made from, with warnings; all, where most of it was."""
+    """Drop from `others` the samples that a state was made from, with warnings; all, where these are most."""
     unseen = drop_repeated_samples(others, state.findings)
     known = "{part} does not count as validation: the parameters were identified from these samples"
     warnings = [
@@ -218,7 +218,7 @@ def drop_logs_in_state(others: State, state: State) -> tuple[State, tuple[Messag
 def choose_treatments(
     surveys: tuple[Survey, ...], choices: Sequence[CutoffChoice], options: Options
 ) -> tuple[tuple[Treatment, ...], str]:
-    """One cut-off for all logs, chosen from the data or given, and the reason in words."""
+    """Treatments of all logs with one cut-off, given or chosen from the data, and the reason in words."""
     complete = all(choice.clean for choice in choices)
     if options.cutoff is not None:
         cutoff, reason = options.cutoff, "given"
@@ -274,7 +274,7 @@ def _position_noise(treatment: Treatment, scale: Array) -> float:
 def _motion_noise(
     options: Options, surveys: tuple[Survey, ...], choices: Sequence[CutoffChoice], treatments: tuple[Treatment, ...]
 ) -> float:
-    """Noise of accelerations that were derived, as a share of them, in the noisiest log."""
+    """Noise of derived accelerations, as a share of them, in the noisiest log."""
     logs = zip(surveys, choices, treatments, strict=True)
     derived = [(choice, t.cutoff) for s, choice, t in logs if s.samples.a is None and t.cutoff is not None]
     if options.is_integral or not derived:
@@ -291,7 +291,7 @@ def _control_loop_noise(surveys: tuple[Survey, ...], treatments: tuple[Treatment
 
 
 def block_seconds(surveys: tuple[Survey, ...], options: Options) -> float:
-    """Seconds per block: one, less where the logs are so short that few blocks would be left; windows fit in twice."""
+    """Seconds per block: a twelfth of the recordings, at least 0.1, at most one or two windows of a balance."""
     total = sum(len(s.samples) / s.rate for s in surveys)
     return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (options.window or 0.0))))
 
@@ -299,7 +299,7 @@ def block_seconds(surveys: tuple[Survey, ...], options: Options) -> float:
 def _with_default_window(
     options: Options, choices: Sequence[CutoffChoice], treatments: tuple[Treatment, ...]
 ) -> Options:
-    """A window from the band of the motion, where none was given, in whole steps of the first log."""
+    """Options with a window from the band of the motion, where none was given, in whole steps of the first log."""
     if not options.is_integral:
         return options
     if not all(choice.series for choice in choices):
@@ -323,7 +323,7 @@ def _with_first_estimate(
     block: float,
     outliers: OutlierModel | None,
 ) -> Equation:
-    """Estimate the rigid torque from the beginning of every log, for the load block, and lay out all blocks."""
+    """Equation with the rigid torque estimated from the beginning of every log, for the load block."""
     equation = state.equation
     first = tuple(b for b in equation.friction if b != "load") or PLAIN
     simple = equation.with_friction(first)
@@ -334,7 +334,7 @@ def _with_first_estimate(
     treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
     simple_state = replace(state, equation=simple)
     blocks = accumulate(simple_state, seen, surveys, treatments, block=block, most=ROWS, outliers=outliers).blocks
-    unknowns = Unknowns.of(simple, first, len(logs))
+    unknowns = Unknowns.for_equation(simple, first, len(logs))
     solution = solve(unknowns, total_factors(blocks))
     place = unknowns.place[0, : simple.rigid_column_count]
     values = np.where(place >= 0, solution.values[place], 0.0)

@@ -76,7 +76,7 @@ def accumulate(
 
 
 def _describe_rest(percent: float) -> Message:
-    """Say how much of a log is at rest."""
+    """Message on how much of a log is at rest."""
     return Message(
         "rests", "the robot rests in {percent:.0f} % of the rows, where positions do not determine dry friction: they "
         "hardly count in a fit", percent=percent,
@@ -84,7 +84,7 @@ def _describe_rest(percent: float) -> Message:
 
 
 def _explain_too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> Message:
-    """Why a log gave no rows, with the remedy."""
+    """Message on why a log gave no rows, with the remedy."""
     disordered = found.out_of_order + found.strays.count
     if disordered > 0.1 * found.samples:
         return Message(
@@ -134,7 +134,7 @@ class _BlockCollector:
         self.has_stops = equation.shapes.has_stops
 
     def begin_log(self) -> None:
-        """Start the next log: its blocks, and what is known of its rows, are counted from here."""
+        """Start the next log: counts of its blocks and rows begin here."""
         self.settling.append(tuple(ChannelFactor.empty(len(c.columns)) for c in self.equation.channels))
         self.first_block = len(self.blocks)
         self.unsettled = {}
@@ -142,7 +142,7 @@ class _BlockCollector:
         self.rows = self.at_rest = 0
 
     def end_log(self) -> bool:
-        """Close the log; whether it had any rows."""
+        """Close the log; return whether it had any rows."""
         self._close_block()
         self._drop_unsettled_rows()
         self.blocks[self.first_block :] = _absorb_blocks_at_rest(self.blocks[self.first_block :])
@@ -154,7 +154,7 @@ class _BlockCollector:
         return found
 
     def add_rows(self, rows: Rows) -> None:
-        """Take the next rows of the log, cut them at the bounds of blocks."""
+        """Add the next rows of the log, cut at the bounds of blocks."""
         if rows.noise is not None:
             self.noise.append(rows.noise)
         self._keep_rows_for_checks(rows)
@@ -174,7 +174,7 @@ class _BlockCollector:
         self.waiting[-1] = _copy_rows(self.waiting[-1])  # the writer of rows uses its memory again
 
     def _close_block(self) -> None:
-        """Make a block of the waiting rows."""
+        """Compress the waiting rows into a block."""
         if not self.waiting:
             return
         alone = len(self.waiting) == 1
@@ -192,17 +192,17 @@ class _BlockCollector:
             rows = channel.rows_in_wide(wide)
             good = channel.are_rows_settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
             used = channel.are_rows_settled(counts)
-            share = np.where(good & used, channel.row_shares(in_fit), 0.0)
+            share = np.where(good & used, channel.row_weights(in_fit), 0.0)
             fitted, left = _split_rows(rows, share, used)
             factors.append(fitted)
             unsettled.append(left)
             for ramp, part, shares in ramps:
                 own = share[part] > 0.0
-                ramp.append(ChannelFactor.of(rows[part][own] * (shares * np.sqrt(share[part]))[own, None]))
+                ramp.append(ChannelFactor.from_rows(rows[part][own] * (shares * np.sqrt(share[part]))[own, None]))
             if parts:
                 changes = np.concatenate([channel.rows_in_wide(part.reshape(-1, part.shape[2])) for part in parts])
                 per_row = factors[-1].count / sum(map(len, parts))
-                noise.append(ChannelFactor.of(changes * np.sqrt(per_row)))
+                noise.append(ChannelFactor.from_rows(changes * np.sqrt(per_row)))
         if any(factor.count for factor in unsettled):
             self.unsettled[len(self.blocks)] = tuple(unsettled)
         start, stop = float(t[0]), float(t[-1])
@@ -216,7 +216,7 @@ class _BlockCollector:
             self.key = None
 
     def _collect_noise_factors(self) -> None:
-        """Factors of the changes by noise, scaled from the rows on which it was tried to all of this log.
+        """Add factors of the changes by noise, scaled from the rows on which it was tried to all of this log.
 
         With those of the accelerations, which every block has of its own.
         """
@@ -225,13 +225,13 @@ class _BlockCollector:
         blocks = self.blocks[self.first_block :]
         for c, channel in enumerate(self.equation.channels):
             total = sum(block.factors[c].count for block in blocks)
-            tried = ChannelFactor.of(channel.rows_in_wide(wide) * np.sqrt(total / max(len(wide), 1)))
+            tried = ChannelFactor.from_rows(channel.rows_in_wide(wide) * np.sqrt(total / max(len(wide), 1)))
             factors.append(merge_factors([tried, *(block.noise[c] for block in blocks if block.noise)]))
         self.floor.append(tuple(factors))
         self.noise = []
 
     def _drop_unsettled_rows(self) -> None:
-        """Leave out unsettled rows; where most rows of a joint are such, it never moved: they stay in their blocks."""
+        """Move unsettled rows out of the blocks; keep them where most rows of a joint are such, as it never moved."""
         log = len(self.settling) - 1
         settling = list(self.settling[log])
         for c in range(len(settling)):
@@ -275,7 +275,7 @@ def _split_rows(rows: Array, share: Array, used: NDArray[np.bool_]) -> tuple[Cha
     """
     whole = share == 1.0
     if whole.all():
-        return ChannelFactor.of(rows), ChannelFactor.of(rows[:0])
+        return ChannelFactor.from_rows(rows), ChannelFactor.from_rows(rows[:0])
     left, y = used & ~whole, rows[:, -1]
     R_fit, R_left = (triangularise(rows[s > 0.0] * np.sqrt(s[s > 0.0])[:, None]) for s in (share, left * (1.0 - share)))
     return (
@@ -285,7 +285,7 @@ def _split_rows(rows: Array, share: Array, used: NDArray[np.bool_]) -> tuple[Cha
 
 
 def _absorb_blocks_at_rest(blocks: list[Block]) -> list[Block]:
-    """Blocks of a log; one during which the robot rested says too little to stand alone and joins its neighbour."""
+    """Blocks of a log, those during which the robot rested merged into their neighbours."""
     moving = [k for k, block in enumerate(blocks) if any(factor.count for factor in block.factors)]
     if not moving:
         return blocks
@@ -300,7 +300,7 @@ def _absorb_blocks_at_rest(blocks: list[Block]) -> list[Block]:
 
 
 def _ramp_weights(s: Array, length: float) -> tuple[slice, Array]:
-    """Rows within the ramp of a block, s (rows,) from its end, and the roots of their shares."""
+    """Range of rows within the ramp of a block, s (rows,) from its end, and square roots of their shares."""
     near = np.flatnonzero(s < RAMP * length)
     part = slice(int(near[0]), int(near[-1]) + 1)
     return part, np.sqrt(0.5 - 0.5 * np.sin(0.5 * np.pi * s[part] / (RAMP * length)))
@@ -326,7 +326,7 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
 
 
 def _slice_rows(rows: Rows, part: slice) -> Rows:
-    """Some of the rows, with the changes by noise that belong to them."""
+    """Slice of rows, with the changes by noise that belong to them."""
     changes, at = rows.acceleration_changes, rows.changed_rows
     inside = None if changes is None or at is None else changes[(at >= part.start) & (at < part.stop)]
     return Rows(
@@ -336,12 +336,12 @@ def _slice_rows(rows: Rows, part: slice) -> Rows:
 
 
 def _copy_rows(rows: Rows) -> Rows:
-    """Rows with memory of their own, as the writer of rows uses its memory again."""
+    """Copy rows, as the writer of rows uses its memory again."""
     return replace(rows, wide=rows.wide.copy(), noise=None)
 
 
 def total_factors(blocks: list[Block] | tuple[Block, ...]) -> dict[int, tuple[ChannelFactor, ...]]:
-    """One factor per channel for every log."""
+    """Merge blocks into one factor per channel for every log."""
     logs = sorted({block.log for block in blocks})
     return {
         log: tuple(

@@ -22,7 +22,7 @@ from dynid.logs.findings import Findings
 from dynid.messages import Message
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
-from dynid.storage.records import Form, StoredAs, json_text, load, pick_fields, to_plain_data
+from dynid.storage.records import Form, StoredAs, json_text, pick_fields, read_record, to_plain_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RepeatedSamples:
 
     @property
     def describe_repeated_share(self) -> str:
-        """The log's name, with the share of it that is repeated."""
+        """Text with the log's name and the share of it that is repeated."""
         return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
 
     @property
@@ -94,7 +94,7 @@ class State:
         )
 
     def items_of_remaining_logs(self, items: tuple[LoopNoise | None, ...]) -> tuple[LoopNoise | None, ...]:
-        """Of one item per log those of the logs that still have blocks after `drop_repeated_samples`."""
+        """Items, one per log, of the logs that still have blocks after `drop_repeated_samples`."""
         gone = {repeat.log for repeat in self.repeats if repeat.gone}
         return tuple(item for log, item in enumerate(items) if log not in gone)
 
@@ -106,7 +106,7 @@ class State:
     @staticmethod
     def load(path: str | Path) -> State:
         """Read what `save` wrote."""
-        record = load(StoredState, Path(path), "write one with State.save", IdentificationError)
+        record = read_record(StoredState, Path(path), "write one with State.save", IdentificationError)
         return State(kept=(), **pick_fields(StateRecord, record))
 
     @property
@@ -135,7 +135,7 @@ class State:
 
 
 def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> State:
-    """The state without samples that are in it, or in `before`, already.
+    """Return the state without samples that occur in it twice, or in `before` already.
 
     Blocks with samples that an earlier log holds, or one of those `before`, are left out; so is a log without any.
     """
@@ -169,13 +169,13 @@ def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> Stat
 def _scale_factors(
     factors: tuple[ChannelFactor, ...], before: Sequence[Block], after: Sequence[Block], log: int
 ) -> tuple[ChannelFactor, ...]:
-    """Factors as large as for the share of a log's blocks that is left."""
+    """Factors scaled down to the share of a log's blocks that is left."""
     share = sum(block.log == log for block in after) / sum(block.log == log for block in before)
     return tuple(replace(factor, R=np.sqrt(share) * factor.R) for factor in factors)
 
 
 def merge_states(states: list[State]) -> State:
-    """One state from several of the same equation: the same result as if one had read all logs."""
+    """Merge states of the same equation: the same result as if one had read all logs."""
     first = states[0]
     for other in states[1:]:
         alike = (other.cutoff, other.delay, other.recipe) == (first.cutoff, first.delay, first.recipe)
@@ -244,7 +244,7 @@ def _rebuild_findings(f: FindingsRecord) -> Findings:
 
 
 def _record_content(content: Content) -> Array:
-    """Marks in two halves, which doubles hold exactly, and their times."""
+    """Content of a log as numbers for a file: marks in two halves, which doubles hold exactly, and times."""
     upper, lower = np.divmod(content.marks, np.uint64(1 << 32))
     return np.column_stack([upper.astype(np.float64), lower.astype(np.float64), content.times])
 
@@ -283,7 +283,7 @@ class StateRecord:
     noise_unsure: float = UNSURE
 
     def check(self) -> None:
-        """Check that blocks and factors are those of the logs and of the equation."""
+        """Raise where blocks and factors are not those of the logs and of the equation."""
         logs = len(self.settling)
         alike = len(self.findings) == logs and len(self.floor) in (0, logs)
         if not alike or any(not 0 <= block.log < logs for block in (*self.blocks, *self.torques)):
@@ -314,7 +314,7 @@ StoredState = Annotated[
 
 
 def _check_block_columns(equation: Equation, block: Block) -> None:
-    """Check that all factors of a block have the equation's columns."""
+    """Raise where a factor of a block does not have the equation's columns."""
     _check_columns(equation, block.factors)
     for factors in (block.head, block.tail, block.noise):
         if factors:
@@ -322,7 +322,7 @@ def _check_block_columns(equation: Equation, block: Block) -> None:
 
 
 def _check_columns(equation: Equation, factors: tuple[ChannelFactor, ...]) -> None:
-    """Check that factors have the equation's columns, channel by channel."""
+    """Raise where factors do not have the equation's columns, channel by channel."""
     widths = [len(channel.columns) + 1 for channel in equation.channels]
     if [factor.R.shape[1] for factor in factors] != widths:
         raise IdentificationError("record_factor_mismatch", "factors do not have the equation's columns")

@@ -29,7 +29,7 @@ POSTURES = 24
 
 
 def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool = False) -> Array:
-    """Matrix (n, names): mean inertias about the joints from parameters; no rows where they cannot be had.
+    """Matrix (n, names) from parameters to mean inertias about the joints; no rows where they do not follow.
 
     roughly: although some parameters are unidentifiable and others stand for sums with them.
     """
@@ -73,13 +73,13 @@ def mean_inertias_of_standard(equation: Equation) -> Array:
     robot, n = equation.robot, equation.robot.n
     q = random_samples(robot, POSTURES, 0).q
     zero, t = np.zeros_like(q), np.arange(float(POSTURES))
-    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=False))
-    still = Torque().rows(stage.scene(Motion(t, q, zero, zero)))
+    stage = Stage.for_robot(robot, standard_columns(robot, rotor_inertia=False))
+    still = Torque().rows(stage.scene_along(Motion(t, q, zero, zero)))
     inertias = []
     for j in range(n):
         a = zero.copy()
         a[:, j] = 1.0
-        inertias.append((Torque().rows(stage.scene(Motion(t, q, zero, a))) - still)[:, j].mean(axis=0))
+        inertias.append((Torque().rows(stage.scene_along(Motion(t, q, zero, a))) - still)[:, j].mean(axis=0))
     return np.array(inertias)
 
 
@@ -108,7 +108,7 @@ class TorqueScale:
 def find_torque_scales(
     equation: Equation, unknowns: Unknowns, values: Array, factors: Factors
 ) -> tuple[TorqueScale, ...]:
-    """Ratios of the joints whose torques have the nominal shape; none where these do not agree that the size is off."""
+    """Ratios of identified to nominal inertial torques; empty where joints do not agree that the size is off."""
     nominal = _nominal_base_values(equation)
     if nominal is None or equation.options.model not in ("torque", "torque+reaction"):
         return ()
@@ -174,9 +174,9 @@ def _joints_without_visible_zero(equation: Equation) -> list[str]:
     if robot.couplings or robot.closures:
         return []
     joints = []
-    carriers = {k for other in robot.active_links for k in _links_before(robot, other)}
+    carriers = {k for other in robot.active_links for k in _links_carrying(robot, other)}
     for k in robot.active_links:
-        link, before = robot.links[k], _links_before(robot, k)
+        link, before = robot.links[k], _links_carrying(robot, k)
         R = np.eye(3)
         for other in (*reversed(before), k):
             R = R @ robot.links[other].placement.rotation
@@ -187,8 +187,8 @@ def _joints_without_visible_zero(equation: Equation) -> list[str]:
     return joints
 
 
-def _links_before(robot: Robot, link: int) -> list[int]:
-    """Links that carry one, from the nearest to the base."""
+def _links_carrying(robot: Robot, link: int) -> list[int]:
+    """Links that carry a link, from the nearest to the base."""
     before, parent = list[int](), robot.links[link].parent
     while parent >= 0:
         before.append(parent)
@@ -235,7 +235,7 @@ class PlatePlacement:
 def find_plate_placement(
     equation: Equation, unknowns: Unknowns, solution: Solution, kept: tuple[Rows, ...], inflation: float
 ) -> PlatePlacement | None:
-    """Let the data choose shift and turn; None where not all six channels are there or nothing moves."""
+    """Shift and turn of the force plate that fit the data; None where not all channels are there or nothing moves."""
     if set(equation.sensor.channels) != set(CHANNELS) or not equation.base_channels or not kept:
         return None
     first = len(equation.channels) - 6
@@ -260,7 +260,7 @@ def find_plate_placement(
 
 
 def _placement_columns(readings: Array) -> Array:
-    """Readings (N, 6) as they change per unit of shift and turn: (N, 6 readings, 6)."""
+    """Changes (N, 6 readings, 6) of readings (N, 6) per unit of shift and turn of the plate."""
     F, M = readings[:, :3], readings[:, 3:]
     columns = np.zeros((len(readings), 6, 6))
     for k, axis in enumerate(np.eye(3)):
@@ -271,7 +271,7 @@ def _placement_columns(readings: Array) -> Array:
 
 
 def _solve_placement(A: Array, C: Array, e: Array, inflation: float) -> PlatePlacement | None:
-    """Least squares for the columns C beside A; what A or the other columns can mimic stays zero."""
+    """Least squares for the columns C beside A; zero for what A or the other columns can mimic."""
     size = np.linalg.norm(A, axis=0)
     Q = np.linalg.qr(A[:, size > 0.0] / size[size > 0.0])[0]
     rest = C - Q @ (Q.T @ C)

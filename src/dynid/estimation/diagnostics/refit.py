@@ -190,7 +190,9 @@ class KeptSamples:
         found = np.empty((len(self), len(names)))
         for k, (t, _, q) in enumerate(self.recorded):
             inside, path = self.piece == k, np.ascontiguousarray(factor * q[:, [joint]])
-            along = _three_sample_means(shapes.stops_along(path, shapes.initial_stop_states(path, len(path))))[:, :, 0]
+            along = _three_sample_means(shapes.stop_values_along(path, shapes.initial_stop_states(path, len(path))))[
+                :, :, 0
+            ]
             found[inside] = along[np.searchsorted(t, self.t[inside])]
         return found
 
@@ -266,7 +268,10 @@ def _friction_columns(
         stops = ["stop1e-3", "stop1e-2"]
         shapes = FrictionShapes(tuple(stops), equation.shapes.scale)
         along = np.concatenate(
-            [_three_sample_means(shapes.stops_along(x.q, shapes.initial_stop_states(x.q, len(x.q)))) for x in pieces]
+            [
+                _three_sample_means(shapes.stop_values_along(x.q, shapes.initial_stop_states(x.q, len(x.q))))
+                for x in pieces
+            ]
         )
     found = []
     for channel in equation.torque_channels:
@@ -483,8 +488,8 @@ class Refit:
         """Standard columns (channels, N, columns) without gravity; those that it changes, per unit (3, ...); where."""
         equation, parts = self.samples.equation, []
         for g in np.vstack([np.zeros(3), np.eye(3)]):
-            stage = Stage.of(replace(equation.robot, gravity=g), equation.stage.columns)
-            rows = Torque().rows(stage.scene(motion))[:, list(self.samples.joints)][:, :, self._free_columns]
+            stage = Stage.for_robot(replace(equation.robot, gravity=g), equation.stage.columns)
+            rows = Torque().rows(stage.scene_along(motion))[:, list(self.samples.joints)][:, :, self._free_columns]
             parts.append(rows.transpose(1, 0, 2))
         still, per_gravity = parts[0], np.array(parts[1:]) - parts[0]
         places = np.flatnonzero(per_gravity.any(axis=(0, 1, 2)))
@@ -534,7 +539,7 @@ class Refit:
     def _free_columns(self) -> Indices:
         """Standard columns of parameters that are not known to be zero."""
         question = self.samples.equation.base.question
-        return np.setdiff1d(np.arange(len(question.columns)), question.known)
+        return np.setdiff1d(np.arange(len(question.columns)), question.known_zero_columns)
 
     @cached_property
     def _standard_nonnegativity_rows(self) -> Array:

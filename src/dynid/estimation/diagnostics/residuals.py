@@ -87,7 +87,7 @@ def find_tremors(
         if inertia <= 0.0:
             continue
         c = 0 if equation.options.is_scalar else [channel.joint for channel in equation.channels].index(j)
-        pull, speeds = np.zeros(len(unknowns)), [0.0]
+        rhs, speeds = np.zeros(len(unknowns)), [0.0]
         for rows in state.kept:
             noise = state.loop[rows.log]
             if noise is None or len(rows.t) < 2:
@@ -99,11 +99,11 @@ def find_tremors(
             change *= (rows.v[:, j] if equation.options.is_scalar else 1.0) * (window or 1.0)
             place = unknowns.place[rows.log, unknowns.channels[c]]
             own = equation.channels[c].rows_in_wide(rows.wide)[:, :-1]
-            pull[place[place >= 0]] += own[:, place >= 0].T @ change / solution.noise[c] ** 2
+            rhs[place[place >= 0]] += own[:, place >= 0].T @ change / solution.noise[c] ** 2
             speeds.append(s)
         usual = np.sqrt(np.mean([float((rows.v[:, j] ** 2).mean()) for rows in state.kept]))
         if max(speeds) > SLOW * usual:
-            found.append(Tremor(j, max(speeds), total * (half @ (half.T @ pull))))
+            found.append(Tremor(j, max(speeds), total * (half @ (half.T @ rhs))))
     return tuple(found)
 
 
@@ -140,7 +140,7 @@ def predict_with_residuals(equation: Equation, unknowns: Unknowns, values: Array
 def check_channels(
     equation: Equation, unknowns: Unknowns, values: Array, kept: tuple[Rows, ...], cutoff: float | None
 ) -> tuple[ChannelCheck, ...]:
-    """Look at the residual of every channel."""
+    """Check the residual of every channel: colour, and dependence on velocity and position."""
     if not kept:
         return ()
     pieces = [predict_with_residuals(equation, unknowns, values, rows)[1] for rows in kept]
@@ -165,7 +165,7 @@ def check_channels(
 def estimate_delay(
     equation: Equation, unknowns: Unknowns, solution: Solution, kept: tuple[Rows, ...], inflation: float
 ) -> Delay | None:
-    """Let the data choose a common shift: y(t) = p(t - d) = p - d p', with p' a further column of every channel.
+    """Delay d common to all torques, by least squares: y(t) = p(t - d) = p - d p', p' a further column.
 
     A shift that is more than noise is taken back by interpolation and sought again (Gauss-Newton).
     """
@@ -175,10 +175,10 @@ def estimate_delay(
     values, delay = solution.values, None
     for _ in range(ROUNDS):
         before = 0.0 if delay is None else delay.seconds
-        factors = _factors_with_slope(equation, unknowns, values, kept, step, before)
+        factors = _factors_with_rate_column(equation, unknowns, values, kept, step, before)
         if not factors:
             break
-        A, b = _stack_rows_with_slope(unknowns, factors, solution)
+        A, b = _stack_rows_with_rate_column(unknowns, factors, solution)
         scale = np.linalg.norm(A, axis=0)
         if scale[-1] == 0.0:
             break
@@ -196,10 +196,10 @@ def estimate_delay(
     return delay
 
 
-def _factors_with_slope(
+def _factors_with_rate_column(
     equation: Equation, unknowns: Unknowns, values: Array, kept: tuple[Rows, ...], step: float, shift: float
 ) -> dict[int, list[ChannelFactor]]:
-    """Factors of rows [W | p' | y], y taken `shift` seconds later than W."""
+    """Factors of rows [W | p' | y], p' the rate of the prediction, y taken `shift` seconds later than W."""
     from scipy.interpolate import CubicSpline
 
     factors: dict[int, list[list[ChannelFactor]]] = {}
@@ -214,11 +214,11 @@ def _factors_with_slope(
         for c, channel in enumerate(equation.channels):
             own = channel.rows_in_wide(rows.wide)
             y = own[:, -1] if shift == 0.0 else CubicSpline(rows.t, own[:, -1])(rows.t + shift)
-            of_log[c].append(ChannelFactor.of(np.column_stack([own[:, :-1], slope[:, c], y])[inside]))
+            of_log[c].append(ChannelFactor.from_rows(np.column_stack([own[:, :-1], slope[:, c], y])[inside]))
     return {log: [merge_factors(some) for some in channels] for log, channels in factors.items()}
 
 
-def _stack_rows_with_slope(
+def _stack_rows_with_rate_column(
     unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], solution: Solution
 ) -> tuple[Array, Array]:
     """Weighted rows [W free | p'] and right sides of all logs and channels."""
@@ -247,7 +247,7 @@ def _autocorrelation(pieces: list[Array], lag: int) -> float:
 
 
 def _correlation_time(pieces: list[Array]) -> float:
-    """How many samples count as one, by the first zero crossing of the autocorrelation."""
+    """Number of successive samples that count as one, by the first zero crossing of the autocorrelation."""
     total = 1.0
     for lag in range(1, 200):
         rho = _autocorrelation(pieces, lag)
@@ -310,7 +310,7 @@ class JudgedRows:
 
 
 def rows_of_folds(kept: Sequence[Rows], groups: Sequence[tuple[Block, ...]], fits: Array) -> tuple[JudgedRows, ...]:
-    """Rows with the values that were found without the stretch of time that they belong to."""
+    """Rows with the values fitted without the stretch of time that they belong to."""
     judged = []
     for rows in kept:
         blocks = sorted((b.start, f) for f, group in enumerate(groups) for b in group if b.log == rows.log)
@@ -322,7 +322,7 @@ def rows_of_folds(kept: Sequence[Rows], groups: Sequence[tuple[Block, ...]], fit
 
 
 def rows_of_other_logs(kept: Sequence[Rows], values: Array) -> tuple[JudgedRows, ...]:
-    """Rows of logs that were not used, which have the first one's offsets."""
+    """Rows of logs that were not fitted, with values whose offsets are the first log's."""
     return tuple(JudgedRows(replace(rows, log=0), values[None], np.zeros(len(rows.t), dtype=np.int64)) for rows in kept)
 
 
@@ -385,8 +385,8 @@ def joint_errors(
     scale = np.sqrt((A**2).sum(axis=0))
     some = scale > 1e-9 * max(scale.max(), 1e-300)
     gram = (A[:, some] / scale[some]).T @ (A[:, some] / scale[some])
-    pull = (A[:, some] / scale[some]).T @ y
-    x = np.linalg.lstsq(gram, pull, rcond=1e-10)[0] / scale[some]
+    rhs = (A[:, some] / scale[some]).T @ y
+    x = np.linalg.lstsq(gram, rhs, rcond=1e-10)[0] / scale[some]
     step = _row_stride_for_checks([item.rows for item in judged])
     errors = []
     for c, channel in enumerate(equation.torque_channels):
@@ -408,7 +408,7 @@ def joint_errors(
 
 
 def _row_stride_for_checks(kept: Sequence[Rows]) -> int:
-    """Every how many rows one is looked at."""
+    """Step between the rows that are checked."""
     return max(1, -(-sum(len(rows.t) for rows in kept) // MOST_ROWS))
 
 

@@ -69,7 +69,7 @@ class TorqueCheck:
         )  # fmt: skip
 
     def _torque_map(self) -> _TorqueMap | None:
-        """Map from what was solved for to the unknowns of the joint torques, None where there is none."""
+        """Map from what was solved for to the unknowns of the joint torques; None where there is none."""
         torques = self.equation.torque_equation()
         if torques is None or not self.blocks:
             return None
@@ -110,11 +110,15 @@ def _torque_map_from_plate(equation: Equation, torques: Equation, solved: Unknow
     """Map from base parameters of the forces to those of the torques; None where these are not determined."""
     relation = relate_sensors(equation.robot, tared=equation.is_tared)
     place = {name: k for k, name in enumerate(solved.names)}
-    if relation.lost or equation.sensor.hidden or any(name not in place for name in relation.reaction.names):
+    if (
+        relation.lost
+        or equation.sensor.hidden_rotor_joints
+        or any(name not in place for name in relation.reaction.names)
+    ):
         return None
     base, declared = torques.base, torques.robot.declared_rotors
     columns = {name: k for k, name in enumerate(base.columns)}
-    unknowns = Unknowns.of(torques, torques.friction, 1)
+    unknowns = Unknowns.for_equation(torques, torques.friction, 1)
     unknowns = replace(unknowns, place=np.tile(unknowns.place, (len(solved.place), 1)))
     index = {name: k for k, name in enumerate(unknowns.names)}
     seen = [k for k, name in enumerate(base.names) if name in index]
@@ -134,7 +138,7 @@ def _torque_map_from_plate(equation: Equation, torques: Equation, solved: Unknow
 
 
 def _group_around_block(block: Block, groups: Sequence[tuple[Block, ...]]) -> int:
-    """Which group holds the stretch of time around the middle of a block."""
+    """Index of the group that holds the stretch of time around the middle of a block."""
     middle = 0.5 * (block.start + block.stop)
     far = [
         min((max(b.start - middle, middle - b.stop, 0.0) for b in group if b.log == block.log), default=np.inf)

@@ -51,7 +51,7 @@ def describe_unidentifiable(
     equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array, *, by_noise: bool = False,
     is_noisy: bool = False,
 ) -> tuple[Unidentifiable, ...]:  # fmt: skip
-    """One entry per unknown that was not kept; posture (n,): the mean position in the logs.
+    """Describe every unknown that was not kept, with its remedy; posture (n,): the mean position in the logs.
 
     by_noise: noise of the sensors alone would have told them apart; is_noisy: the cut-off lets much of it through.
     """
@@ -71,7 +71,7 @@ def describe_unidentifiable(
         direction = np.zeros(len(unknowns))
         direction[k] = 1.0
         direction[kept] -= shares
-        seen = ("only noise of the sensors excites it; " if by_noise else "") + describe_what_is_seen(terms, name)
+        seen = ("only noise of the sensors excites it; " if by_noise else "") + describe_identified_sums(terms, name)
         kept_shares = tuple((other, float(share)) for share, other in terms)
         remedy = _find_remedy(equation, unknowns, direction, posture)
         if by_noise and is_noisy:
@@ -85,8 +85,8 @@ def _largest_share(shares: Array) -> float:
     return max(float(np.abs(shares).max()), 1e-12)
 
 
-def describe_what_is_seen(terms: Sequence[tuple[float, str]], name: str) -> str:
-    """What the data show in place of an unidentifiable parameter; terms: (share, name) of what it joins."""
+def describe_identified_sums(terms: Sequence[tuple[float, str]], name: str) -> str:
+    """Text on the sums in which an unidentifiable parameter is identified; terms: (share, name) of what it joins."""
     return NO_EFFECT if not terms else f"they show {_describe_sums(terms, name)} only"
 
 
@@ -101,7 +101,7 @@ def _describe_sums(terms: Sequence[tuple[float, str]], name: str) -> str:
 
 
 def _find_remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> Message:
-    """The motion that would make a direction identifiable."""
+    """Message on the motion that would make a direction identifiable."""
     place = unknowns.place[0]
     columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
     rigid = columns[: equation.rigid_column_count]
@@ -116,7 +116,7 @@ def _find_remedy(equation: Equation, unknowns: Unknowns, direction: Array, postu
 
 
 def find_revealing_motion(equation: Equation, rigid: Array, posture: Array) -> Message:
-    """Try motions of single joints, then of pairs, around the posture (n,), and name one that shows a direction.
+    """Message on a motion, of single joints or of pairs around the posture (n,), that shows a direction.
 
     Of several joints that show it as well the last is named, which moves least of the robot. rigid: the direction,
     on the base and user columns.

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.deprecated import accept_old_names
 from dynid.estimation.diagnostics.plausibility import PlatePlacement, TorqueScale
 from dynid.estimation.diagnostics.residuals import Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
@@ -44,6 +45,7 @@ LEAST_DELAY = 1e-3
 """Seconds below which a delay is not worth a word."""
 
 
+@accept_old_names
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How far to trust a result, with the reasons, and the next step: a command, or a call from Python.
@@ -67,7 +69,7 @@ class Verdict:
         others = [other for other in self.reasons if self.level != "good" and other.code != reason.said.code]
         return replace(self, level=level, reasons=(reason.said, *others), next_step=reason.next_step)
 
-    def after_call(self, call: Call) -> Verdict:
+    def with_next_command(self, call: Call) -> Verdict:
         """Return the verdict with the next step as a command, now that the call is known."""
         facts = dict(self.next_step.facts)
         is_total = self.next_step.code == "mistake_found"
@@ -96,7 +98,7 @@ class Mistake(Protocol):
 
     @property
     def what(self) -> Message:
-        """The mistake in words."""
+        """Message on what is wrong."""
         ...
 
     @property
@@ -177,7 +179,7 @@ class Evidence:
 
     @property
     def torques_decide(self) -> bool:
-        """Whether the joint torques count: of one channel for all joints, or predicted worse than what it is about."""
+        """Whether joint torques decide: for power and energy, or where predicted worse than what is measured."""
         if self.torques is None:
             return False
         return self.model in ("power", "energy") or not self.torques.mean <= self.validation.mean
@@ -191,7 +193,7 @@ class Evidence:
 
     @property
     def which_channels_matter(self) -> NDArray[np.bool_]:
-        """Mask of the deciding channels that matter."""
+        """Mask of the deciding channels whose signals are not small."""
         _, errors = self.deciding_errors
         kinds = self.torque_kinds if self.torques_decide else self.kinds
         return channels_that_matter(kinds or ["torque"] * len(errors.nrmse), errors.spread)
@@ -199,7 +201,7 @@ class Evidence:
     @property
     def worst_nrmse(self) -> float:
         """Largest NRMSE of a channel that matters, 0 where none does."""
-        return float(np.nanmax([0.0, *self.deciding_errors[1].counted[self.which_channels_matter]]))
+        return float(np.nanmax([0.0, *self.deciding_errors[1].nrmse_without_quiet[self.which_channels_matter]]))
 
     @property
     def level_by_errors(self) -> Level:
@@ -228,19 +230,19 @@ class Reason:
 
     @property
     def next_step(self) -> Message:
-        """The next step, as a call from Python."""
+        """Message on the next step, as a call from Python."""
         spoken = self.said.record("command line")["remedy"]
         return _next_step(self.said.code, self.action, self.options, Wording(self.said.remedy, spoken))
 
 
 def _next_step(code: str, action: Action, options: Sequence[Option], why: str | Wording) -> Message:
-    """Return a step that `Verdict.after_call` turns into a command."""
+    """Message on a next step, which `Verdict.with_next_command` turns into a command."""
     command = Call().next_command(action, tuple(options))
     return Message(code, "{command}", command=command, action=action, options=list(options), why=why)
 
 
 def assess_evidence(evidence: Evidence) -> Verdict:
-    """Weigh the figures: the worst reason decides the level, the first one the next step, wiring before friction."""
+    """Verdict from the figures: the worst reason decides the level, the first one the next step, wiring first."""
     wiring = [
         *_mistake_reasons(evidence),
         *_reversal_reasons(evidence),
@@ -262,7 +264,7 @@ def assess_evidence(evidence: Evidence) -> Verdict:
 
 
 def _weigh_reasons(evidence: Evidence, wiring: Sequence[Reason]) -> Verdict:
-    """The verdict by mistakes in the wiring, and by all else."""
+    """Verdict by mistakes in the wiring, and by all other reasons."""
     reasons = [
         *wiring,
         *_prediction_reasons(evidence),
@@ -296,7 +298,7 @@ def propose_alternative(verdict: Verdict, found: Score, other: Verdict, tried: S
 
 
 def _whose_error_text(evidence: Evidence) -> str:
-    """Words that say whose error it is, where joint torques decide."""
+    """Text on whose error it is, where joint torques decide; else empty."""
     return "of the joint torques " if evidence.torques_decide else ""
 
 
@@ -306,7 +308,7 @@ NEGATIVE = "the inertia about joint {some} is negative, which is physically impo
 
 
 def _mistake_reasons(evidence: Evidence) -> list[Reason]:
-    """What was recorded or declared wrongly, by all that was tried."""
+    """Reasons by mistakes in recording or robot file that were found."""
     found = evidence.mistake
     if found is None or not found.is_named:
         return []
@@ -316,7 +318,7 @@ def _mistake_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def mistake_reason(found: Mistake) -> Reason:
-    """A named mistake as a reason, its repair as the next step."""
+    """Reason by a mistake that is named, with its repair as the next step."""
     said = Message(
         "mistake_found", "{mistake}: physically possible fits predict {before:.3f} as recorded, {error:.3f} otherwise "
         "(NRMSE on held-out data)", "apply {options}" if found.options else "check what differs, log by log",
@@ -328,7 +330,7 @@ def mistake_reason(found: Mistake) -> Reason:
 
 
 def _reversal_reasons(evidence: Evidence) -> list[Reason]:
-    """Signs that are reversed, as most inertias are negative."""
+    """Reason that signs are reversed, where most inertias are negative."""
     if not evidence.are_signs_reversed or evidence.mistake is not None:
         return []
     facts = {"joints": list(evidence.negative), "some": _shorten_names(evidence.negative)}
@@ -376,7 +378,7 @@ def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
             "the right robot, are units, signs and the order of joints right?",
             "check robot, units, signs and joint order", **facts,
         )  # fmt: skip
-        action, options = ("diagnose", ()) if evidence.can_diagnose else _search_for_cause(evidence)
+        action, options = ("diagnose", ()) if evidence.can_diagnose else _action_on_large_errors(evidence)
         return [Reason(said, "do not trust", action, options)]
     if evidence.seconds < SHORT:
         said = Message(
@@ -401,15 +403,15 @@ FEW_BLOCKS = Message(
 )  # fmt: skip
 
 
-def _search_for_cause(evidence: Evidence) -> tuple[Action, Sequence[Option]]:
-    """What to do where errors are large and no mistake was found: try friction, then all alternatives, then look."""
+def _action_on_large_errors(evidence: Evidence) -> tuple[Action, Sequence[Option]]:
+    """Next action where errors are large and no mistake was found: try friction, else diagnose, else report."""
     if not evidence.recipe:
         return "identify", (Option("friction", "auto"),)
     return ("diagnose" if evidence.can_diagnose else "report"), ()
 
 
 def _poor_torque_reason(evidence: Evidence, mean: float) -> Reason:
-    """Reason: the model explains what it is about, but not the joint torques."""
+    """Reason that the model explains its own channels, but not the joint torques."""
     what = "predicted joint torques have an NRMSE of {nrmse:.3g} on validation data, {model} of {own_nrmse:.2g}: "
     facts = {"nrmse": mean, "model": NAMES[evidence.model], "own_nrmse": evidence.validation.mean}
     torque = Option("model", "torque")
@@ -428,7 +430,7 @@ def _poor_torque_reason(evidence: Evidence, mean: float) -> Reason:
 
 
 def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
-    """Currents, or other things in place of joint torques."""
+    """Reasons that torques have the wrong size: currents, or other units."""
     gain, found = Option("gain"), evidence.mistake
     level = "usable" if found is None or not found.is_named else mistake_reason(found).level
     ratios = {scale.joint: scale.ratio for scale in evidence.scales}
@@ -457,7 +459,7 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
 def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
     """Reasons for "usable" and "weak" by errors, with the channels that are predicted poorly, whether they matter."""
     of_plate = evidence.is_plate and not evidence.torques_decide
-    action, options = _search_for_cause(evidence)
+    action, options = _action_on_large_errors(evidence)
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
     if action == "diagnose":
         step = "try other signs, orders, zeros, units and payloads; only then look for missing friction"
@@ -482,7 +484,7 @@ def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
             limit=GOOD_MEAN if errors.mean <= USABLE_MEAN else USABLE_MEAN,
         )  # fmt: skip
         reasons.append(Reason(said, level, action, options))
-    figures = list(zip(channels, errors.counted, strict=True))
+    figures = list(zip(channels, errors.nrmse_without_quiet, strict=True))
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
         what = "the channel {some} is not explained" if of_plate else "the torque of joint {some} is not explained"
@@ -583,7 +585,7 @@ def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
     """Reasons in single parameters: impossible values, large deviations."""
     reasons = []
     lacking = "the model lacks something at these joints, friction for example"
-    action, options = _search_for_cause(evidence)
+    action, options = _action_on_large_errors(evidence)
     if evidence.negative and not evidence.are_signs_reversed:
         said = Message(
             "negative_inertia", NEGATIVE, lacking, joints=list(evidence.negative),
@@ -638,7 +640,7 @@ class JointVerdict:
 
 
 def assess_joints(evidence: Evidence) -> dict[str, JointVerdict]:
-    """Weigh each joint by its own error and its own channels; nothing where the model does not speak of joints."""
+    """Verdicts on joints, by their own errors and channels; none where the model does not speak of joints."""
     errors = evidence.validation if evidence.torques is None else evidence.torques
     names = evidence.channels if evidence.torques is None else evidence.torque_joints
     nrmse = {name: float(x) for name, x in zip(names, errors.nrmse, strict=True) if name in evidence.torque_joints}

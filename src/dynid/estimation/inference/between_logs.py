@@ -81,7 +81,7 @@ def group_logs_by_motion(state: State) -> list[list[int]]:
 
 
 def describe_motions(groups: list[list[int]]) -> Message | None:
-    """Say where all logs show one motion, which cannot show what another one would change; None where they do not."""
+    """Message where all logs show one motion, which cannot show what another would change; else None."""
     logs = sum(map(len, groups))
     if len(groups) > 1:
         return None
@@ -117,14 +117,14 @@ LEAST_SHARE = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogShare:
-    """What one log says of the whitened unknowns: gram Z'Z, pull Z'e, squares e'e about the common values.
+    """What one log says of the whitened unknowns: gram Z'Z, rhs Z'e, squares e'e about the common values.
 
     scores (groups, rank): Z'e of its blocks about the log's own fit, each as if fitted without its group. Z may have
     more columns than there are unknowns: those of gravity, see `GravityColumns`.
     """
 
     gram: Array
-    pull: Array
+    rhs: Array
     squares: float
     scores: Array
 
@@ -139,13 +139,13 @@ class LogContrasts:
     shared: float
 
     def by_groups(self, groups: list[list[int]]) -> LogContrasts:
-        """Each group of logs against all others; the same where there is only one."""
+        """Contrasts of each group of logs with all others; unchanged for one group or groups of one."""
         if len(groups) in (1, len(self.logs)):
             return self
         shares = [[self.shares[self.logs.index(log)] for log in group if log in self.logs] for group in groups]
         merged = tuple(
             LogShare(
-                np.sum([log.gram for log in group], axis=0), np.sum([log.pull for log in group], axis=0),
+                np.sum([log.gram for log in group], axis=0), np.sum([log.rhs for log in group], axis=0),
                 sum(log.squares for log in group), np.concatenate([log.scores for log in group]),
             ) for group in shares if group
         )  # fmt: skip
@@ -158,7 +158,7 @@ class LogContrasts:
         for g, log in enumerate(self.shares):
             w, V = np.linalg.eigh(np.eye(len(log.gram)) - log.gram)
             w = np.clip(w, ESSENTIAL, 1.0)
-            shifts[g] = -(self.inverse @ (V @ ((V.T @ log.pull) / w)))
+            shifts[g] = -(self.inverse @ (V @ ((V.T @ log.rhs) / w)))
             more = ((self.inverse @ V) ** 2 @ (1.0 / w - 1.0)) / white  # variance without this log over that with it
             shares[g] = more / (1.0 + more)
         return shifts, shares
@@ -184,7 +184,7 @@ def contrast_logs(
     most: int = 128,
     *,
     derived: bool = False,
-    pulled: bool = False,
+    noise_corrected: bool = False,
 ) -> LogContrasts | None:
     """Compare each log with all others; None where there is only one."""
     logs = tuple(sorted({block.log for block in blocks}))
@@ -197,28 +197,28 @@ def contrast_logs(
         groups = group_blocks(own, max(FEWEST, most // len(logs)))
         parts = [
             group_normal_equations(unknowns, solution, inverse, pieces)
-            for pieces in row_pieces_of_groups(groups, soft=derived, pulled=pulled)
+            for pieces in row_pieces_of_groups(groups, soft=derived, noise_corrected=noise_corrected)
         ]
-        gram, pull = np.sum([gram for gram, _ in parts], axis=0), np.sum([pull for _, pull in parts], axis=0)
+        gram, rhs = np.sum([gram for gram, _ in parts], axis=0), np.sum([rhs for _, rhs in parts], axis=0)
         squares = sum(
             factor.residual_squares(unknowns.values_of_channel(log, c, solution.values)) / solution.noise[c] ** 2
             for block in own
             for c, factor in enumerate(block.factors)
         )
-        shares.append(LogShare(gram, pull, squares, _scores_about_own_fit(gram, pull, parts)))
+        shares.append(LogShare(gram, rhs, squares, _scores_about_own_fit(gram, rhs, parts)))
     return LogContrasts(logs, tuple(shares), inverse, SHARED if derived else 0.0)
 
 
-def _scores_about_own_fit(gram: Array, pull: Array, parts: list[tuple[Array, Array]]) -> Array:
+def _scores_about_own_fit(gram: Array, rhs: Array, parts: list[tuple[Array, Array]]) -> Array:
     """Z'e (groups, rank) of a log's groups, e about the log's own fit and each as if fitted without its group."""
     w, V = np.linalg.eigh(gram)
     seen = w > ESSENTIAL
     root, back = V[:, seen] * np.sqrt(w[seen]), (V[:, seen] / np.sqrt(w[seen])).T  # gram = root root'
-    best = back @ pull
+    best = back @ rhs
     scores = np.zeros((len(parts), len(gram)))
-    for b, (own, pulled) in enumerate(parts):
+    for b, (own, score) in enumerate(parts):
         share = back @ own @ back.T
-        scores[b] = root @ shift_without_group(share, back @ pulled - share @ best)[0]
+        scores[b] = root @ shift_without_group(share, back @ score - share @ best)[0]
     return scores
 
 
@@ -234,7 +234,7 @@ FRICTIONAL = (DRY, "viscous")
 
 
 def _kind_of_scatter(name: Parameter) -> str:
-    """Parameters that scatter alike between logs: blocks of dry friction overlap and share what the model lacks."""
+    """Kind of parameters that scatter alike between logs: blocks of dry friction overlap and share model errors."""
     if name.kind != "friction":
         return f"{name.kind} {name.unit}"
     if name.symbol in VISCOUS:
@@ -400,7 +400,7 @@ def _p_values_of_own_values(contrasts: LogContrasts, g: int) -> Array:
     w, V = np.linalg.eigh(log.gram)
     own, others = (np.where(x > ESSENTIAL, 1.0 / np.maximum(x, ESSENTIAL), 0.0) for x in (w, 1.0 - w))
     hidden = ((inverse @ V) ** 2 @ ((own == 0.0) | (others == 0.0))) > 1e-6 * (inverse**2).sum(axis=1)
-    difference = inverse @ (V @ ((own + others) * (V.T @ log.pull)))
+    difference = inverse @ (V @ ((own + others) * (V.T @ log.rhs)))
     from_others = [inverse @ (V * others) @ V.T] * len(contrasts.logs)
     covariance, freedom = contrasts.contrast_covariance(g, inverse @ (V * own) @ V.T, from_others)
     sigma = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
@@ -438,7 +438,7 @@ class ChangeSearch:
         self.first_squares = self.squares
 
     def _refit_with_changes(self) -> None:
-        """Solve for the parameters with the changes that were accepted."""
+        """Solve again for the parameters, with the changes that were accepted."""
         self.maps = [
             np.hstack([
                 np.eye(len(log.gram), self.rank),
@@ -450,10 +450,10 @@ class ChangeSearch:
         w, V = np.linalg.eigh(sum(M.T @ log.gram @ M for M, log in pairs))
         seen = w > 1e-9 * w[-1]
         self.inverse = (V[:, seen] / w[seen]) @ V[:, seen].T
-        pull = sum(M.T @ log.pull for M, log in pairs)
-        self.values = self.inverse @ pull
-        self.pulls = [log.pull - log.gram @ (M @ self.values) for M, log in pairs]
-        self.squares = max(sum(log.squares for _, log in pairs) - float(pull @ self.values), 1e-300)
+        rhs = sum(M.T @ log.rhs for M, log in pairs)
+        self.values = self.inverse @ rhs
+        self.residual_rhs = [log.rhs - log.gram @ (M @ self.values) for M, log in pairs]
+        self.squares = max(sum(log.squares for _, log in pairs) - float(rhs @ self.values), 1e-300)
 
     def test_all_changes(self, only: int | None = None) -> Iterator[ChangeTest]:
         """Test every known change of every log, or of one."""
@@ -481,7 +481,7 @@ class ChangeSearch:
         scaled = D / np.where(size > 0.0, size, np.inf)
         w, V = np.linalg.eigh(scaled.T @ left @ scaled)
         B = scaled @ (V[:, w > 1e-6 * max(w[-1], 1e-300)] / np.sqrt(w[w > 1e-6 * max(w[-1], 1e-300)]))
-        score = B.T @ self.pulls[g]
+        score = B.T @ self.residual_rhs[g]
         others = [B.T @ K @ self.inverse @ M.T for M in self.maps]
         S, freedom = self.contrasts.contrast_covariance(g, B.T - others[g], others)
         mean, explained = max(float(np.trace(S)), 1e-300), float(score @ score)
@@ -489,7 +489,7 @@ class ChangeSearch:
         return ChangeTest(g, kind, level, explained - 2.0 * mean, D)
 
     def rms_reduction(self, test: ChangeTest) -> float:
-        """By what share the rms residual falls if a change is accepted, less what chance gives."""
+        """Share by which the rms residual falls if a change is accepted, less what chance gives."""
         return 1.0 - float(np.sqrt(max(0.0, 1.0 - test.explained / self.squares)))
 
     def find_changes(self) -> None:
@@ -518,7 +518,7 @@ class ChangeSearch:
         return None if is_minor or self.rms_reduction(found) < least else found
 
     def _split_change(self, found: ChangeTest) -> list[ChangeTest]:
-        """The change, or the two of the same log that explain more: together they may look like a third one."""
+        """The change, or the two of the same log that together explain more than it."""
         own = [test for test in self.test_all_changes(found.log) if test.kind != "offsets"]  # part of friction
         pairs = [(self.test_change(found.log, "both", np.hstack([x.D, y.D])), x, y) for x, y in combinations(own, 2)]
         if not pairs or found.kind == "parameters":
@@ -529,7 +529,7 @@ class ChangeSearch:
         return [x, y] if is_more and found.kind not in (x.kind, y.kind) else [found]
 
     def _accept_changes(self, changes: list[ChangeTest]) -> None:
-        """Let logs have their own values along changes from now on."""
+        """Accept changes: logs have their own values along these from now on."""
         self.accepted = changes
         self._refit_with_changes()
 
@@ -542,11 +542,11 @@ class ChangeSearch:
         return 1.0 - float(np.sqrt(min(1.0, squares / without)))
 
     def gravity_step(self, log: int) -> Array:
-        """By how much gravity (3,) of a log differs, with all changes that were accepted."""
+        """Difference of gravity (3,) in a log, with all changes that were accepted."""
         return np.asarray((self.maps[log] @ self.values)[self.rank : self.rank + 3])
 
     def shifts_beside_gravity(self) -> dict[int, Array]:
-        """How the unknowns change in logs in which gravity changes too."""
+        """Changes of the unknowns in logs in which gravity changes too."""
         logs = {found.log for found in self.accepted if found.kind == "gravity"}
         logs &= {found.log for found in self.accepted if found.kind != "gravity"}
         first = self.values[: self.rank]
@@ -573,10 +573,10 @@ class GravityColumns:
     def __init__(self, equation: Equation) -> None:
         self.equation = equation
         robot, base = equation.robot, equation.base
-        self.stages = [Stage.of(replace(robot, gravity=g), equation.stage.columns) for g in np.eye(3)]
-        free = [k for k in range(len(base.question.columns)) if k not in base.question.known]
+        self.stages = [Stage.for_robot(replace(robot, gravity=g), equation.stage.columns) for g in np.eye(3)]
+        free = [k for k in range(len(base.question.columns)) if k not in base.question.known_zero_columns]
         M = base.regrouping.matrix[:, free]
-        self.hidden = np.zeros((M.shape[1] + len(base.question.known), M.shape[1] - len(M)))
+        self.hidden = np.zeros((M.shape[1] + len(base.question.known_zero_columns), M.shape[1] - len(M)))
         self.hidden[free] = scipy.linalg.null_space(M)
         self.basis = np.zeros((3 * self.hidden.shape[1], 0))
 
@@ -585,10 +585,10 @@ class GravityColumns:
         still = np.zeros_like(q)
         motion = Motion(np.arange(float(len(q))), q, still, still)
         joints = [channel.joint for channel in self.equation.torque_channels]
-        return np.array([Torque().rows(stage.scene(motion))[:, joints] for stage in self.stages])
+        return np.array([Torque().rows(stage.scene_along(motion))[:, joints] for stage in self.stages])
 
     def find_hidden_columns(self, q: Array) -> None:
-        """Find the independent columns of parameters that only another gravity shows."""
+        """Find and store the independent columns of parameters that only another gravity shows."""
         G = self.torques_per_gravity(q)
         columns = np.moveaxis(G @ self.hidden, 0, 2).reshape(-1, 3 * self.hidden.shape[1])
         w, V = np.linalg.eigh(columns.T @ columns)
@@ -626,7 +626,7 @@ def contrast_rows(
     )
     shares = []
     for g, (log, share) in enumerate(zip(contrasts.logs, contrasts.shares, strict=True)):
-        others = np.linalg.solve((1.0 + SHRINK) * np.eye(len(share.gram)) - share.gram, share.pull)
+        others = np.linalg.solve((1.0 + SHRINK) * np.eye(len(share.gram)) - share.gram, share.rhs)
         values = solution.values - contrasts.inverse @ others + shifts.get(g, 0.0)
         place = unknowns.place[log, : equation.base_column_count]
         base_values = np.where(place >= 0, values[place], 0.0)
@@ -654,8 +654,8 @@ def contrast_rows(
         parts = [part for part in parts if part[0].any()]
         if len(parts) < FEWEST:
             return None
-        gram, pull = np.sum([gram for gram, _ in parts], axis=0), np.sum([pull for _, pull in parts], axis=0)
-        shares.append(LogShare(gram, pull, squares, _scores_about_own_fit(gram, pull, parts)))
+        gram, rhs = np.sum([gram for gram, _ in parts], axis=0), np.sum([rhs for _, rhs in parts], axis=0)
+        shares.append(LogShare(gram, rhs, squares, _scores_about_own_fit(gram, rhs, parts)))
     return LogContrasts(contrasts.logs, tuple(shares), contrasts.inverse, contrasts.shared)
 
 
@@ -668,17 +668,17 @@ def add_variance_between_logs(
     *,
     groups: list[list[int]],
     derived: bool,
-    pulled: bool,
+    noise_corrected: bool,
 ) -> tuple[Jackknife | None, LogContrasts | None]:
-    """Deviations with the scatter of logs, and each log against all others; those of a recursion grow as batch's do.
+    """Jackknife with the scatter between logs, and contrasts of each log with all others.
 
     groups: of logs that show the same motion and count as one, as long as there are others.
     """
     batch, within = solution, deviations
     if levels is not None and state.logs > 1:
         batch = solve(unknowns, total_factors(state.blocks))
-        within = jackknife(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
-    contrasts = contrast_logs(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
+        within = jackknife(unknowns, batch, state.blocks, derived=derived, noise_corrected=noise_corrected)
+    contrasts = contrast_logs(unknowns, batch, state.blocks, derived=derived, noise_corrected=noise_corrected)
     if contrasts is None or deviations is None or within is None:
         return deviations, contrasts
     growth = sigma_growth_by_logs(within, unknowns.names, contrasts.by_groups(groups))
@@ -686,7 +686,7 @@ def add_variance_between_logs(
 
 
 def describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
-    """Note how far the logs agree, where there is nothing to warn of."""
+    """Note on how far the logs agree, where there is nothing to warn of."""
     if agreement is None or agreement.differences:
         return ()
     if agreement.p >= LEVEL:

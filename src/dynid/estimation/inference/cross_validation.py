@@ -30,7 +30,7 @@ class FoldShare:
     channel: int
     places: Indices
     gram: Array
-    pull: Array
+    rhs: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ class Folds:
     noise: Array
 
     @staticmethod
-    def of(unknowns: Unknowns, blocks: tuple[Block, ...], noise: Array, folds: int = FOLDS) -> Folds:
-        """Sum up the folds: neighbouring blocks, equally many each (of every log, where logs have own unknowns)."""
+    def from_blocks(unknowns: Unknowns, blocks: tuple[Block, ...], noise: Array, folds: int = FOLDS) -> Folds:
+        """Sum up blocks into folds of neighbours, equally many each (of every log, where logs have own unknowns)."""
         groups = fold_groups(unknowns, blocks, folds)
         shape = (len(groups), len(unknowns.channels))
         squares, sums, counts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -71,33 +71,33 @@ class Folds:
 
     @property
     def count(self) -> int:
-        """How many folds there are."""
+        """Number of folds."""
         return len(self.shares)
 
     @cached_property
     def normal_equations(self) -> tuple[Array, Array]:
         """Weighted normal equations of every fold: (folds, unknowns, unknowns) and (folds, unknowns)."""
         u = len(self.unknowns)
-        gram, pull = np.zeros((self.count, u, u)), np.zeros((self.count, u))
+        gram, rhs = np.zeros((self.count, u, u)), np.zeros((self.count, u))
         for f, shares in enumerate(self.shares):
             for share in shares:
                 weight = 1.0 / self.noise[share.channel] ** 2
                 gram[f][np.ix_(share.places, share.places)] += weight * share.gram
-                pull[f, share.places] += weight * share.pull
-        return gram, pull
+                rhs[f, share.places] += weight * share.rhs
+        return gram, rhs
 
     def errors_of_fits(self, chosen: Indices) -> Array:
-        """Sums of squares (folds, channels) left where fits of some unknowns to the other folds predict."""
+        """Sums of squared errors (folds, channels) on each fold of fits of some unknowns to the others."""
         return np.asarray(self.errors_with_each_set(chosen, [chosen[:0]])[0])
 
     def errors_with_each_set(self, chosen: Indices, further: Sequence[Indices]) -> Array:
-        """Sums of squares (sets, folds, channels) of fits of the chosen unknowns with each of several further sets."""
-        gram, pull = self.normal_equations
+        """Sums of squared errors (sets, folds, channels) of the chosen unknowns with each of several further sets."""
+        gram, rhs = self.normal_equations
         every, base = np.concatenate([chosen, *further]), len(chosen)
         ends = np.cumsum([0, *map(len, further)]).tolist()
         sets = [slice(start, stop) for start, stop in itertools.pairwise(ends)]
-        values = np.zeros((self.count, len(further), pull.shape[1]))
-        for f, (A, b, scale) in enumerate(_equations_without_each_fold(gram[:, every][:, :, every], pull[:, every])):
+        values = np.zeros((self.count, len(further), rhs.shape[1]))
+        for f, (A, b, scale) in enumerate(_equations_without_each_fold(gram[:, every][:, :, every], rhs[:, every])):
             L = scipy.linalg.cholesky(A[:base, :base], lower=True, check_finite=False)
             across = _solve_lower(L, A[:base, base:])
             left = A[base:, base:] - across.T @ across
@@ -119,29 +119,29 @@ class Folds:
         return self._residual_squares_of_fits(values)
 
     def fits_under_constraints(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
-        """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right)."""
-        gram, pull = self.normal_equations
+        """Fits (folds, unknowns) x = free @ u + fixed without each fold, with prior rows (matrix, right)."""
+        gram, rhs = self.normal_equations
         if prior is not None:
             P = prior[0] @ free
             prior = P.T @ P, P.T @ (prior[1] - prior[0] @ fixed)
-        u = _fit_without_each_fold(free.T @ (gram @ free), (pull - gram @ fixed) @ free, prior)
+        u = _fit_without_each_fold(free.T @ (gram @ free), (rhs - gram @ fixed) @ free, prior)
         return np.asarray(u @ free.T + fixed)
 
     def errors_of_ridge_fits(self, weight: Array, nominal: Array) -> Array:
-        """Sums of squares (folds, channels) where ridge fits towards nominal values predict; weights (unknowns,)."""
-        gram, pull = self.normal_equations
-        return self.errors_of_values(_fit_without_each_fold(gram, pull, (np.diag(weight), weight * nominal)))
+        """Sums of squared errors (folds, channels) on each fold of ridge fits towards nominal values to the others."""
+        gram, rhs = self.normal_equations
+        return self.errors_of_values(_fit_without_each_fold(gram, rhs, (np.diag(weight), weight * nominal)))
 
     def errors_of_values(self, values: Array) -> Array:
-        """Sums of squares (folds, channels) of values (folds, unknowns) that were fitted without each fold."""
+        """Sums of squared errors (folds, channels) of values (folds, unknowns) that were fitted without each fold."""
         return np.asarray(self._residual_squares_of_fits(values[:, None])[0])
 
     def nrmse(self, errors: Array) -> Array:
-        """NRMSE (channels,) on data not used for fitting."""
+        """NRMSE (channels,) of sums of squared errors on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / self.spread))
 
     def rmse(self, errors: Array) -> Array:
-        """RMSE (channels,) on data not used for fitting."""
+        """RMSE (channels,) of sums of squared errors on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
 
     def _residual_squares_of_fits(self, values: Array) -> Array:
@@ -150,28 +150,28 @@ class Folds:
         for f, shares in enumerate(self.shares):
             for share in shares:
                 x = values[f][:, share.places]
-                squares[:, f, share.channel] += ((x @ share.gram - 2.0 * share.pull) * x).sum(axis=1)
+                squares[:, f, share.channel] += ((x @ share.gram - 2.0 * share.rhs) * x).sum(axis=1)
         return np.maximum(squares, 0.0)
 
 
-def _fit_without_each_fold(gram: Array, pull: Array, prior: tuple[Array, Array] | None) -> Array:
+def _fit_without_each_fold(gram: Array, rhs: Array, prior: tuple[Array, Array] | None) -> Array:
     """Solutions (folds, r) without each fold."""
-    equations = _equations_without_each_fold(gram, pull, prior)
+    equations = _equations_without_each_fold(gram, rhs, prior)
     return np.array([scale * scipy.linalg.solve(A, b, assume_a="sym") for A, b, scale in equations])
 
 
 def _equations_without_each_fold(
-    gram: Array, pull: Array, prior: tuple[Array, Array] | None = None
+    gram: Array, rhs: Array, prior: tuple[Array, Array] | None = None
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Yield normal equations without each fold, with a diagonal of about 1, and the scale of the unknowns."""
-    whole, right = gram.sum(axis=0), pull.sum(axis=0)
+    whole, right = gram.sum(axis=0), rhs.sum(axis=0)
     if prior is not None:
         whole, right = whole + prior[0], right + prior[1]
     scale = 1.0 / np.sqrt(np.maximum(np.diag(whole), 1e-300))
     for f in range(len(gram)):
         A = (whole - gram[f]) * scale[:, None] * scale
         A[np.diag_indices_from(A)] += RIDGE
-        yield A, scale * (right - pull[f]), scale
+        yield A, scale * (right - rhs[f]), scale
 
 
 def _solve_lower(L: Array, b: Array, *, transposed: bool = False) -> Array:
@@ -182,7 +182,7 @@ def _solve_lower(L: Array, b: Array, *, transposed: bool = False) -> Array:
 
 
 def fold_groups(unknowns: Unknowns, blocks: tuple[Block, ...], folds: int) -> list[tuple[Block, ...]]:
-    """Stretches to hold out: never a whole log of several blocks, where each has offsets of its own."""
+    """Groups of blocks to hold out: never a whole log of several blocks, where each has offsets of its own."""
     if (unknowns.place == unknowns.place[0]).all():
         return group_blocks(blocks, folds)
     groups: list[list[Block]] = [[] for _ in range(min(folds, len(blocks)))]

@@ -77,7 +77,7 @@ class Jackknife:
 
 
 def covariance_within_logs(covariance: Array, systematic: Array, growth: Array | None) -> Array:
-    """The covariance without the variance between logs; systematic (sources, parameters): shares that do not grow."""
+    """Covariance without the variance between logs; systematic (sources, parameters): shares that do not grow."""
     if growth is None:
         return covariance
     fixed = systematic.T @ systematic
@@ -85,7 +85,7 @@ def covariance_within_logs(covariance: Array, systematic: Array, growth: Array |
 
 
 def torque_covariance(covariance: Array, systematic: Array, growth: Array | None) -> Array:
-    """The covariance for sums of parameters such as torques, where large variances of correlated parameters cancel.
+    """Covariance for torques and other sums, where large variances of correlated parameters cancel.
 
     Scaling them one by one would undo that: here all grow by one factor, the lower quartile of theirs.
     """
@@ -97,20 +97,20 @@ def torque_covariance(covariance: Array, systematic: Array, growth: Array | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupPiece:
-    """Rows of a group: `weight` of what they show of the unknowns, and of how their residual pulls."""
+    """Rows of a group: weights of what they show of the unknowns, and of their residual."""
 
     log: int
     factors: tuple[ChannelFactor, ...]
     weight: float = 1.0
-    pull: float = 1.0
+    residual_weight: float = 1.0
 
 
 def row_pieces_of_groups(
-    groups: list[tuple[Block, ...]], *, soft: bool, pulled: bool = False
+    groups: list[tuple[Block, ...]], *, soft: bool, noise_corrected: bool = False
 ) -> list[list[GroupPiece]]:
     """Weighted rows of each group; soft: groups pass into their neighbours, and out at the ends of the recording.
 
-    pulled: without what noise pulls the values by.
+    noise_corrected: without what noise shifts the values by.
     """
     pieces = [[GroupPiece(block.log, block.factors) for block in group] for group in groups]
     if not soft:
@@ -124,18 +124,18 @@ def row_pieces_of_groups(
             pieces[other].append(GroupPiece(left.log, factors))
     for g, block, factors in _unjoined_block_ends(blocks):
         pieces[g].append(GroupPiece(block.log, factors, -2.0, -2.0))  # all at the end itself, where a block shares half
-    for g, block in blocks if pulled else ():
+    for g, block in blocks if noise_corrected else ():
         pieces[g].append(GroupPiece(block.log, block.noise, 0.0, -1.0))
     return pieces
 
 
 def _is_consecutive(left: Block, right: Block) -> bool:
-    """Whether a block goes on where the one before ends, at less than half its length."""
+    """Whether a block begins where the one before ends, within half its length."""
     return left.log == right.log and right.start - left.stop < 0.5 * (left.stop - left.start)
 
 
 def _unjoined_block_ends(blocks: list[tuple[int, Block]]) -> Iterator[tuple[int, Block, tuple[ChannelFactor, ...]]]:
-    """Heads and tails of blocks that nothing goes on from, with the numbers of their groups."""
+    """Yield heads and tails of blocks without a consecutive neighbour, with the numbers of their groups."""
     yield *blocks[0], blocks[0][1].head
     for left, right in itertools.pairwise(blocks):
         if not _is_consecutive(left[1], right[1]):
@@ -145,7 +145,7 @@ def _unjoined_block_ends(blocks: list[tuple[int, Block]]) -> Iterator[tuple[int,
 
 
 def fade_out_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...]) -> Solution:
-    """Fade the rows in and out at the ends of what was recorded: there nothing makes up for noise of derivatives."""
+    """Solution with rows faded in and out at the ends of recordings, where noise of derivatives does not cancel."""
     inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     ends = [
         GroupPiece(block.log, factors, 2.0, 2.0)
@@ -159,7 +159,7 @@ def group_normal_equations(
     unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[GroupPiece]
 ) -> tuple[Array, Array]:
     """Z'Z and Z'e of the rows of a group, Z those of the whitened unknowns."""
-    gram, pull = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
+    gram, rhs = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
     for piece in pieces:
         for c, factor in enumerate(piece.factors):
             if not len(factor.R):
@@ -171,10 +171,10 @@ def group_normal_equations(
             if piece.weight:
                 Z = R @ inverse[place[used]]
                 gram += piece.weight * (Z.T @ Z)
-                pull += piece.pull * (Z.T @ residual)
+                rhs += piece.residual_weight * (Z.T @ residual)
             else:
-                pull += piece.pull * (inverse[place[used]].T @ (R.T @ residual))
-    return gram, pull
+                rhs += piece.residual_weight * (inverse[place[used]].T @ (R.T @ residual))
+    return gram, rhs
 
 
 def jackknife(
@@ -184,11 +184,11 @@ def jackknife(
     most: int = 128,
     *,
     derived: bool = False,
-    pulled: bool = False,
+    noise_corrected: bool = False,
 ) -> Jackknife | None:
-    """Leave out one group of blocks after the other; None where there are too few.
+    """Delete-group jackknife of the values: leave out one group of blocks after the other; None for too few.
 
-    derived: residuals are noise of derivatives for the most part; pulled: values are corrected for what it shifts.
+    derived: residuals are mostly noise of derivatives; noise_corrected: values are corrected for what it shifts.
     """
     groups = group_blocks(blocks, most)
     if len(groups) < FEWEST:
@@ -196,7 +196,7 @@ def jackknife(
     inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
-    for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, pulled=pulled)):
+    for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, noise_corrected=noise_corrected)):
         steps[g], alone = shift_without_group(*group_normal_equations(unknowns, solution, inverse, pieces))
         essential += alone
         shifts[g] = -(inverse @ steps[g])
@@ -240,17 +240,17 @@ def _variance_growth(shifts: Array, steps: Array, shared: float) -> Array:
     return growth
 
 
-def shift_without_group(gram: Array, pull: Array) -> tuple[Array, bool]:
-    """(I - gram)^-1 pull; directions that rest on this block alone keep a large but finite shift."""
+def shift_without_group(gram: Array, rhs: Array) -> tuple[Array, bool]:
+    """Shift (I - gram)^-1 rhs without a group, and whether it is essential: then large, but finite."""
     M = np.eye(len(gram)) - gram
     try:
         factor = scipy.linalg.cho_factor(M)
         if np.diag(factor[0]).min(initial=1.0) ** 2 > ESSENTIAL:
-            return np.asarray(scipy.linalg.cho_solve(factor, pull)), False
+            return np.asarray(scipy.linalg.cho_solve(factor, rhs)), False
     except np.linalg.LinAlgError:
         pass
     w, V = np.linalg.eigh(M)
-    return np.asarray(V @ ((V.T @ pull) / np.maximum(w, ESSENTIAL))), True
+    return np.asarray(V @ ((V.T @ rhs) / np.maximum(w, ESSENTIAL))), True
 
 
 def group_blocks(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]]:
@@ -274,9 +274,9 @@ def sensitivity_shifts(equation: Equation, unknowns: Unknowns, solution: Solutio
     first = len(equation.channels) - len(equation.base_channels)
     shifts = np.zeros((len(relative), len(unknowns)))
     for k, spread in enumerate(relative):
-        pull = np.zeros(len(unknowns))
+        rhs = np.zeros(len(unknowns))
         for log, of_log in factors.items():
             rows, right = unknowns.rows_of_factor(log, first + k, of_log[first + k])
-            pull += rows.T @ right / solution.noise[first + k] ** 2
-        shifts[k] = spread * (half @ (half.T @ pull))
+            rhs += rows.T @ right / solution.noise[first + k] ** 2
+        shifts[k] = spread * (half @ (half.T @ rhs))
     return shifts

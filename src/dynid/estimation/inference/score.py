@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.deprecated import accept_old_names
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.inference.cross_validation import Folds
 from dynid.estimation.regression.unknowns import Unknowns
@@ -17,6 +18,7 @@ from dynid.robot.transform import Array
 from dynid.storage.records import Numbers
 
 
+@accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class Score:
     """Errors per channel: rmse in the channel's unit; nrmse = rmse / standard deviation of the measured channel.
@@ -37,8 +39,8 @@ class Score:
     quiet: Annotated[NDArray[np.bool_], Numbers((None,), dtype=bool)] | None = None
 
     @property
-    def counted(self) -> Array:
-        """NRMSE per channel, NaN for the quiet ones."""
+    def nrmse_without_quiet(self) -> Array:
+        """NRMSE per channel, NaN for quiet channels."""
         return self.nrmse if self.quiet is None else np.where(self.quiet, np.nan, self.nrmse)
 
     @property
@@ -50,7 +52,7 @@ class Score:
     @property
     def mean(self) -> float:
         """Mean NRMSE over the channels that are not quiet, NaN where there are none."""
-        counted = self.counted[~np.isnan(self.counted)]
+        counted = self.nrmse_without_quiet[~np.isnan(self.nrmse_without_quiet)]
         return float(counted.mean()) if len(counted) else np.nan
 
 
@@ -59,7 +61,7 @@ QUIET = 0.05
 
 
 def quiet_channels(kinds: Sequence[str], spread: Array) -> NDArray[np.bool_]:
-    """Which channels hardly change; kinds: "torque", which never counts as quiet, "force" or "moment"."""
+    """Mask of channels that hardly change; kinds: "torque", which never counts as quiet, "force" or "moment"."""
     largest = [np.nanmax([s for s, k in zip(spread, kinds, strict=True) if k == kind]) for kind in kinds]
     small = ~(spread > QUIET * np.array(largest))
     return np.asarray(small & np.array([kind != "torque" for kind in kinds]))
@@ -73,7 +75,7 @@ SMALL = 0.1
 
 
 def channels_that_matter(kinds: Sequence[str], spread: Array) -> NDArray[np.bool_]:
-    """Which channels matter: torques (N m) or forces (N) not small against the largest of their kind.
+    """Mask of channels with torques (N m) or forces (N) that are not small against the largest of their kind.
 
     kinds: "revolute" or "prismatic" joints; channels of anything else matter always, unless they are quiet.
     """
@@ -93,7 +95,7 @@ def score(
     fitted: bool,
     kinds: Sequence[str],
 ) -> Score:
-    """Errors on logs; logs that were not fitted have the first one's offsets."""
+    """Errors of values on logs; logs that were not fitted take the first one's offsets."""
     C = len(unknowns.channels)
     squares, counts, total, power = (np.zeros((2, C)) for _ in range(4))
     for log, of_log in factors.items():
@@ -120,7 +122,7 @@ OPTIMISM = (1.1, 1.2, 1.6)
 
 
 def describe_same_motion(found: Score) -> Message:
-    """Say how large the error may be on other motions, where only parts of the same motion validate."""
+    """Message on how large errors may be on other motions, where only parts of the same motion validate."""
     low, high, most = (ratio * found.mean for ratio in OPTIMISM)
     return Message(
         "validation_same_motion", "validated on the motion that was used, NRMSE {nrmse:.3f}: expect {low:.3f} to "
@@ -130,7 +132,7 @@ def describe_same_motion(found: Score) -> Message:
 
 
 def held_out_score(folds: Folds, errors: Array, *, cutoff: float | None, kinds: Sequence[str]) -> Score:
-    """Errors on held-out blocks of time: each fold predicted by a fit to the others."""
+    """Score on held-out blocks of time: each fold predicted by a fit to the others."""
     changes = folds.spread > ROUNDING * folds.squares.sum(axis=0)
     nrmse, rmse = np.where(changes, folds.nrmse(errors), np.nan), folds.rmse(errors)
     source = f"{folds.count} held-out stretches of time, each predicted from the others"

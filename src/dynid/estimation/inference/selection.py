@@ -57,8 +57,8 @@ def choose_friction_blocks(
     places = equation.columns_by_friction_block  # a state of an older version lacks some
     optional = [name for name in optional if name in places and not np.isin(places[name], left_out).all()]
     everything = (*always, *optional)
-    unknowns = Unknowns.of(equation, everything, logs, per_log=per_log, left_out=left_out)
-    folds = Folds.of(unknowns, blocks, noise)
+    unknowns = Unknowns.for_equation(equation, everything, logs, per_log=per_log, left_out=left_out)
+    folds = Folds.from_blocks(unknowns, blocks, noise)
     chosen = always
     trials: list[Trial] = []
     if folds.count < 3:
@@ -92,7 +92,7 @@ def choose_friction_blocks(
 def unknowns_with_blocks(
     equation: Equation, unknowns: Unknowns, all_blocks: tuple[str, ...], some: tuple[str, ...]
 ) -> Indices:
-    """Unknowns that remain when only some of the blocks are taken."""
+    """Indices of the unknowns that remain with only `some` of the friction blocks."""
     left_out = [k for name in all_blocks if name not in some for k in equation.columns_by_friction_block[name]]
     gone = set(unknowns.place[:, left_out].ravel().tolist()) - {-1} if left_out else set()
     return np.array([k for k in range(len(unknowns)) if k not in gone], dtype=np.int64)
@@ -111,7 +111,7 @@ class SignificantParameters:
 
 
 def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -> SignificantParameters:
-    """Drop the least significant parameter as long as a test at 5 % does not reject that.
+    """Drop the least significant parameter again and again, until a test at 5 % rejects that.
 
     The growth of the weighted sum of squares by one parameter, divided by `inflation` (how much larger real
     variances are than white ones), is compared with the quantile of F(1, groups - 1); the same holds for all

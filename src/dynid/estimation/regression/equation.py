@@ -65,13 +65,13 @@ class ChannelColumns:
         return wide[:, self.start : self.stop]
 
     def are_rows_settled(self, joints: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether friction had settled (N,) in the joints of this channel, from all (N, n); always for the base."""
+        """Mask (N,) of rows in which friction of this channel's joints had settled, from (N, n); all for the base."""
         if self.of_base:
             return np.ones(len(joints), dtype=np.bool_)
         return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.all(axis=1))
 
-    def row_shares(self, joints: Array) -> Array:
-        """How much rows count (N,), from the shares of all joints (N, n)."""
+    def row_weights(self, joints: Array) -> Array:
+        """Weights (N,) of this channel's rows, from the shares of good samples of all joints (N, n)."""
         if self.of_base:
             return np.ones(len(joints))
         return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.min(axis=1))
@@ -85,12 +85,12 @@ class RigidColumns(Protocol):
 
     @property
     def unknown(self) -> tuple[str, ...] | None:
-        """What of the geometry is unknown, None where nothing is."""
+        """Names of unknown lengths and angles of the geometry, None where all is known."""
         ...
 
     @property
     def support(self) -> NDArray[np.bool_]:
-        """Which columns a joint's torque can see, (n, columns)."""
+        """Mask (n, columns) of the columns that a joint's torque can see."""
         ...
 
     def write_picked_entries(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
@@ -113,16 +113,16 @@ class BaseColumns:
 
     @cached_property
     def support(self) -> NDArray[np.bool_]:
-        """Which base columns a joint's torque can see, (n, base)."""
+        """Mask (n, base) of the base columns that a joint's torque can see."""
         return Torque().support(self.robot, self.stage.columns)[:, list(self.kept)]
 
     def write_picked_entries(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
         """Write the picked entries of the rows along a motion into wide rows."""
-        write_picked_torques(self.stage.scene(motion), pick, place, wide)
+        write_picked_torques(self.stage.scene_along(motion), pick, place, wide)
 
     def momentum_and_lagrangian_gradient(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
         """Momentum dL/dqd and gradient dL/dq (N, picked entries); accelerations are not used."""
-        scene = self.stage.scene(motion)
+        scene = self.stage.scene_along(motion)
         momentum = project_to_active(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
         return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
 
@@ -151,10 +151,10 @@ class Equation:
     rigid: Array | None = None
 
     @staticmethod
-    def of(
+    def for_robot(
         robot: Robot, options: Options, *, friction: tuple[str, ...], scale: Array, transmission: Array | None = None
     ) -> Equation:
-        """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
+        """Find the base columns (model parameters where geometry is unknown) and lay out all others."""
         options = options.row_options()
         taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
         for column in options.columns:
@@ -178,7 +178,7 @@ class Equation:
             base = free = unknown_geometry.find_model_parameters(robot, tuple(options.unknown), options.rotor_inertia)
         else:
             base = _find_base_parameters(robot, options)
-        stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
+        stage = Stage.for_robot(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
         columns = unknown_geometry.ModelColumns(free.found) if options.unknown else BaseColumns(robot, stage, base.kept)
         return Equation(robot, options, base, stage, columns, shapes, transmission)
 
@@ -194,7 +194,7 @@ class Equation:
 
     @property
     def unknown(self) -> tuple[str, ...] | None:
-        """What of the geometry is unknown, None where nothing is."""
+        """Names of unknown lengths and angles of the geometry, None where all is known."""
         return self.columns.unknown
 
     def with_rigid_estimate(self, values: Array) -> Equation:
@@ -216,7 +216,7 @@ class Equation:
         if self.options.has_torques:
             return self.as_torque_equation()
         scale, transmission = self.shapes.scale, self.transmission
-        return Equation.of(self.robot, Options(), friction=PLAIN, scale=scale, transmission=transmission)
+        return Equation.for_robot(self.robot, Options(), friction=PLAIN, scale=scale, transmission=transmission)
 
     @property
     def friction(self) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ class Equation:
 
     @cached_property
     def channels(self) -> tuple[ChannelColumns, ...]:
-        """What is measured: one per joint in use, or one for all; then those of the base."""
+        """Measured channels: one per joint in use, or one for all; then those of the base."""
         if not self.options.is_scalar:
             return (*self.torque_channels, *self.base_channels)
         seen = np.unique(np.concatenate([channel.columns for channel in self.torque_channels]))
@@ -293,7 +293,7 @@ class Equation:
 
     @property
     def channel_kinds(self) -> tuple[str, ...]:
-        """Of every channel: torque (and what is made of it), force or moment."""
+        """Kind of every channel: torque (and what is made of it), force or moment."""
         names = zip(self.channels, self.channel_names, strict=True)
         return tuple(
             "torque" if not c.of_base else "force" if is_force_channel(name) else "moment" for c, name in names
@@ -301,7 +301,7 @@ class Equation:
 
     @cached_property
     def torque_channels(self) -> tuple[ChannelColumns, ...]:
-        """One per joint in use, none where torques are not measured."""
+        """Channels of the joints in use, none where torques are not measured."""
         if not self.options.has_torques:
             return ()
         count, n = self.shapes.columns_per_joint, self.robot.n
@@ -323,7 +323,7 @@ class Equation:
 
     @cached_property
     def base_channels(self) -> tuple[ChannelColumns, ...]:
-        """One per channel of the base that is measured."""
+        """Channels of the base that are measured."""
         if not self.options.has_reactions:
             return ()
         start = self.torque_channels[-1].stop if self.torque_channels else 0
@@ -371,14 +371,14 @@ class Equation:
     def write_torque_rows(
         self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None
     ) -> Array:
-        """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.stops_along` on motor positions.
+        """Rows of torques (N, width) along a motion; stops (N, w, n): `shapes.stop_values_along` motor positions.
 
         The last entry of a channel is what its parameters explain: measured values (0 without) minus known ones.
         """
         wide = np.empty((len(motion), self.row_width)) if out is None else out
         self._write_rigid(motion, wide)
         if self.torque_channels:
-            self.place_friction(wide, self.friction_values(motion, stops, wide))
+            self.write_friction(wide, self.friction_values(motion, stops, wide))
         rotors = self.known_torques(motion)
         for channel in self.torque_channels:
             tau = 0.0 if measured is None else measured[:, channel.reads]
@@ -391,15 +391,15 @@ class Equation:
 
     def known_torques(self, motion: Motion) -> Array | None:
         """Joint torques (N, n) that no parameter explains: the spin of declared rotors; None without such."""
-        if not self.torque_channels or not self.sensor.spinning:
+        if not self.torque_channels or not self.sensor.spinning_rotors:
             return None
-        return rotor_torques(self.stage.scene(motion), behind_gear=not self.base.question.rotor_inertia)
+        return rotor_torques(self.stage.scene_along(motion), behind_gear=not self.base.question.rotor_inertia)
 
     def known_reactions(self, motion: Motion) -> Array:
         """Readings (N, channels) of the base that no parameter explains: known offsets, weights and rotors."""
-        known = np.tile(self.sensor.constant(self.robot.gravity), (len(motion), 1))
+        known = np.tile(self.sensor.constant_readings(self.robot.gravity), (len(motion), 1))
         if self.sensor.rotors:
-            known += rotor_moments(self.stage.scene(motion)) @ self.sensor.map[:, 3:].T
+            known += rotor_moments(self.stage.scene_along(motion)) @ self.sensor.wrench_to_readings[:, 3:].T
         return known
 
     def friction_values(self, motion: Motion, stops: Array, rows: Array | None = None) -> Array:
@@ -412,8 +412,8 @@ class Equation:
             motion.t, self.to_motor_side(motion.q), self.to_motor_side(motion.v), stops, load
         )
 
-    def place_friction(self, wide: Array, values: Array) -> None:
-        """Write values of all friction blocks into wide rows, where the joints feel them."""
+    def write_friction(self, wide: Array, values: Array) -> None:
+        """Write the values of all friction blocks into wide rows, where the joints feel them."""
         for channel in self.torque_channels:
             first = channel.start + channel.base + len(channel.extra)
             if len(channel.motors) == 1 and channel.factors[0] == 1.0:
@@ -445,7 +445,7 @@ class Equation:
         kept = np.array(self.base.kept, dtype=np.int64)
         for start in range(0, len(motion), CHUNK):
             part = slice(start, min(start + CHUNK, len(motion)))
-            rows = Reaction().rows(self.stage.scene(motion[part]))
+            rows = Reaction().rows(self.stage.scene_along(motion[part]))
             for c, channel in enumerate(self.base_channels):
                 wide[part, channel.start : channel.start + channel.base] = rows[
                     :, c, kept[channel.columns[: channel.base]]
@@ -463,7 +463,7 @@ class Equation:
 
 
 def _find_base_parameters(robot: Robot, options: Options) -> BaseParameters:
-    """Base parameters of what is measured."""
+    """Base parameters of what the options say is measured."""
     if options.has_reactions:
         tared = robot.sensor is None or robot.sensor.is_tared
         return cached_base_parameters(robot, model=options.model, rotor_inertia=options.rotor_inertia, tared=tared)
@@ -478,5 +478,5 @@ def _base_parameters_seen_by(base: BaseParameters, joints: tuple[int, ...]) -> B
     drawn = draw_rows(question, 3 * len(question.columns) * question.robot.n, 0)
     rows = np.arange(len(drawn.matrix)).reshape(-1, question.robot.n)[:, joints].ravel()
     noise = None if drawn.noise is None else drawn.noise[rows]
-    found = find_by_qr(drawn.matrix[rows], left_out=question.known, noise=noise)
+    found = find_by_qr(drawn.matrix[rows], left_out=question.known_zero_columns, noise=noise)
     return BaseParameters(question, "qr", found.regrouping, found.gap, found.diagnostics, base.warnings)

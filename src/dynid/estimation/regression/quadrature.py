@@ -35,7 +35,7 @@ class Cuts:
 
     @staticmethod
     def none() -> Cuts:
-        """No cuts: a smooth signal."""
+        """No cuts, for a smooth signal."""
         return Cuts(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
@@ -67,7 +67,7 @@ def sign_changes(t: Array, v: Array, sign: Array) -> Cuts:
 
 
 def merge_cuts(several: list[Cuts]) -> Cuts:
-    """All cuts of several signals; of two in one step the first counts."""
+    """Merge the cuts of several signals; of two in one step the first counts."""
     after = np.concatenate([cuts.after for cuts in several])
     when = np.concatenate([cuts.when for cuts in several])
     order = np.lexsort((when, after))

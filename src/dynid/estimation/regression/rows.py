@@ -50,7 +50,7 @@ SMOOTH = ("viscous", "offset", "tanh", "spring", *HARMONICS)
 def write_model_rows(
     equation: Equation, prepared: PreparedWindow, stops: Array, treatment: Treatment, out: Array
 ) -> tuple[int, Array]:
-    """Rows of the model along a prepared motion, and the thinned index of the first; out: memory for torque rows."""
+    """Rows of the model along a prepared motion, and the downsampled index of the first; out: memory to write in."""
     options, motion = equation.options, prepared.motion
     if options.model == "torque" or options.has_reactions:
         return prepared.first, equation.write_torque_rows(motion, stops, prepared.measured, out=out)
@@ -65,7 +65,7 @@ def write_model_rows(
 
 
 def _sum_joint_rows(equation: Equation, wide: Array, factors: Array | None) -> Array:
-    """Rows of one channel: those of the joints, times factors (N, n), added up."""
+    """Rows of one channel for all joints: those of the joints, times factors (N, n), summed."""
     total = np.zeros((len(wide), len(equation.names) + 1))
     for channel in equation.torque_channels:
         own = channel.rows_in_wide(wide)
@@ -75,7 +75,7 @@ def _sum_joint_rows(equation: Equation, wide: Array, factors: Array | None) -> A
 
 
 def _cumulative_balances(equation: Equation, prepared: PreparedWindow, stops: Array, treatment: Treatment) -> Array:
-    """S + integral of I from the first sample on, whose differences are balances."""
+    """Balances S + integral of I from the first sample to every other, whose differences are rows."""
     motion, rule = prepared.motion, equation.options.quadrature
     noisy = treatment.cutoff is not None
     is_energy = equation.options.model == "energy"
@@ -89,7 +89,7 @@ def _cumulative_balances(equation: Equation, prepared: PreparedWindow, stops: Ar
     for m, own in enumerate(cuts):
         friction[:, :, m] = integrate(motion.t, friction[:, :, m], cuts=own, rule=rule, careful=noisy)
     if not is_energy:
-        equation.place_friction(wide, friction)
+        equation.write_friction(wide, friction)
     # torques that went through a low-pass do not jump; recorded ones do, if friction does
     jumps = not treatment.smooth and not set(equation.friction) <= set(SMOOTH)
     rotors = equation.known_torques(motion)
@@ -110,7 +110,7 @@ def _cumulative_balances(equation: Equation, prepared: PreparedWindow, stops: Ar
 
 
 def _replace_friction(equation: Equation, total: Array, friction: Array) -> None:
-    """Put friction (N, columns per motor, n) into rows of one channel, column by column."""
+    """Write friction (N, columns per motor, n) into rows of one channel, in place, column by column."""
     columns = equation.channels[0].columns
     places = np.flatnonzero(columns >= equation.rigid_column_count)
     total[:, places] = friction.reshape(len(friction), -1)[:, columns[places] - equation.rigid_column_count]
@@ -130,12 +130,14 @@ def _energy_functions(equation: Equation, motion: Motion) -> Array:
     h = np.empty((len(motion), len(kept)))
     for start in range(0, len(motion), CHUNK):
         part = slice(start, start + CHUNK)
-        h[part] = power_or_energy_rows(equation.stage.scene(_without_accelerations(motion[part])), ENERGY)[:, kept]
+        h[part] = power_or_energy_rows(equation.stage.scene_along(_without_accelerations(motion[part])), ENERGY)[
+            :, kept
+        ]
     return h
 
 
 def _write_momentum(equation: Equation, motion: Motion, wide: Array, rule: str) -> None:
-    """Base columns of dL/dqd - integral of dL/dq."""
+    """Write the base columns of dL/dqd - integral of dL/dq into wide rows."""
     pick, place = equation.rigid_entry_indices
     slope = np.empty((len(motion), len(place)))
     for start in range(0, len(motion), CHUNK):
@@ -263,7 +265,7 @@ class RowTask:
             self.memory[0] = np.empty((len(motion), self.equation.row_width))
         memory = self.memory[0][: len(motion)]
         first, wide = write_model_rows(self.equation, self.prepared, self.stops, treatment, memory)
-        noise = self._changes_by_noise() if self.trials else None
+        noise = self._row_changes_by_noise() if self.trials else None
         ends = (self.window.starts, self.window.ends)
         core = _core_indices(self.window, treatment, self.half)
         rows = filter_and_decimate_rows(wide, first, core, ends, treatment)
@@ -280,7 +282,7 @@ class RowTask:
     def _acceleration_noise_changes(
         self, places: NDArray[np.int64]
     ) -> tuple[Array, NDArray[np.int64]] | tuple[None, None]:
-        """Changes by noise of the accelerations, which rows hold linearly: exact where many trials would be needed."""
+        """Changes of rows by noise of the accelerations, exact as they are linear in these."""
         cutoff, equation = self.treatment.cutoff, self.equation
         if self.acceleration_sigma is None or cutoff is None or not len(places):
             return None, None
@@ -298,8 +300,8 @@ class RowTask:
             acceleration_changes[:, k] = write_model_rows(equation, other, stops, self.treatment, memory[1])[1] - plain
         return acceleration_changes, changed_rows
 
-    def _changes_by_noise(self) -> Array:
-        """Rows along pieces of the window with further noise, minus those without."""
+    def _row_changes_by_noise(self) -> Array:
+        """Changes of rows by further noise, along pieces of the window."""
         treatment, motion = self.treatment, self.prepared.motion
         assert treatment.noise is not None
         assert treatment.row_filter is not None
@@ -317,7 +319,7 @@ class RowTask:
             noisy = replace(true, motion=_with_sensor_noise(true.motion, treatment, rng))
             if self.acceleration_sigma is not None:
                 noisy = replace(noisy, motion=replace(noisy.motion, a=true.motion.a))
-            stops = equation.shapes.stops_along(equation.to_motor_side(noisy.motion.q), self.stops[start])
+            stops = equation.shapes.stop_values_along(equation.to_motor_side(noisy.motion.q), self.stops[start])
             memory = np.empty((2, length, equation.row_width))
             first, wide = write_model_rows(equation, noisy, stops, treatment, memory[0])
             wide = wide - write_model_rows(equation, true, self.stops[part], treatment, memory[1])[1]
@@ -379,7 +381,7 @@ def prepare_row_tasks(
     outliers: OutlierModel | None = None,
     clean: bool = True,
 ) -> Iterator[RowTask]:
-    """Prepare window after window: motion, friction states, which rows count; counted in `found`.
+    """Yield tasks window after window: motion, friction states, which rows count; counted in `found`.
 
     clean: outliers are detected in the torques too, not in the positions only.
     """
@@ -433,7 +435,7 @@ def prepare_row_tasks(
         settled = where[:, None] - half > friction.reached
         in_fit = np.ones(settled.shape)
         if rests:
-            known = friction.known_after_rest(prepared.motion, speed, int(edge * treatment.row_writing_rate))
+            known = friction.is_known_after_rest(prepared.motion, speed, int(edge * treatment.row_writing_rate))
             in_fit[~known[where - prepared.first]] = AT_REST
         good = np.ones(settled.shape, dtype=np.bool_)
         if detector is not None and share is not None:
@@ -448,14 +450,14 @@ def prepare_row_tasks(
 
 
 def _noise_trial_pieces(window: int) -> int:
-    """Pieces of the window of this number on which noise is tried: few suffice, of logs of any length."""
+    """Number of pieces of a window on which noise is tried: fewer in later windows."""
     return 8 if window == 0 else 4 if window == 1 else 2 * int(window & (window - 1) == 0)
 
 
 def _count_used_rows(
     found: Findings, prepared: PreparedWindow, where: NDArray[np.int64], treatment: Treatment, scale: Array, half: int
 ) -> None:
-    """Tell the findings what is used of a window; a balance sees all positions between its ends."""
+    """Count in the findings what is used of a window; a balance sees all positions between its ends."""
     places = where - prepared.first
     step = treatment.decimation / treatment.row_writing_rate
     seen = prepared.motion.q[max(0, places[0] - half) : places[-1] + half + 1] if half else prepared.motion.q[places]
@@ -465,7 +467,7 @@ def _count_used_rows(
 
 
 def hold_standing_joints(prepared: PreparedWindow, standing: NDArray[np.bool_], posture: Array) -> PreparedWindow:
-    """Joints that stand still, at their mean: noise of an encoder at rest is no motion."""
+    """Window with joints that stand still held at their mean: noise of an encoder at rest is no motion."""
     if not standing.any():
         return prepared
     motion = prepared.motion
@@ -475,7 +477,7 @@ def hold_standing_joints(prepared: PreparedWindow, standing: NDArray[np.bool_], 
 
 
 def _core_indices(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
-    """Thinned indices in the segment for which rows are wanted, without the filter's edges and half a balance's."""
+    """Downsampled indices for which rows are wanted, without the filter's edges and half a balance's."""
     step = treatment.downsampling_step
     trim = treatment.trimmed_samples + half * step
     start, stop = window.first + window.core.start, window.first + window.core.stop
@@ -501,13 +503,13 @@ class FrictionState:
         self.reached = np.full(q.shape[1], np.iinfo(np.int64).max)
         self.rested = np.full(q.shape[1], np.nan)
 
-    def known_after_rest(self, motion: Motion, speed: Array, beside: int) -> NDArray[np.bool_]:
-        """Whether dry friction (N, n) is that of the motion: not where the robot rests, nor before it has travelled on.
+    def is_known_after_rest(self, motion: Motion, speed: Array, beside: int) -> NDArray[np.bool_]:
+        """Mask (N, n) of where dry friction follows the motion: not at rest, nor shortly after; remembers rests.
 
         speed (n,): velocities (rad/s) of joints at rest; beside: samples around a rest that the filter spoils.
         """
         q, far = motion.q, RESTART * self.equation.shapes.scale
-        resting = np.asarray((self.equation.shapes.rest_shares(motion.t, motion.v, speed) > 0.5).all(axis=1))
+        resting = np.asarray((self.equation.shapes.rest_fractions(motion.t, motion.v, speed) > 0.5).all(axis=1))
         near = np.convolve(resting, np.ones(2 * beside + 1))[beside : beside + len(q)]
         known = np.tile(near.reshape(-1, 1) < 0.5, q.shape[1])
         ends = np.flatnonzero(resting & ~np.append(resting[1:], False))
@@ -518,15 +520,15 @@ class FrictionState:
         return known
 
     def stops_along_window(self, prepared: PreparedWindow) -> Array:
-        """Values of the stops along the next window, which may overlap the one before."""
+        """Values of the stops along the next window, which may overlap the one before; the state moves on."""
         q = self.equation.to_motor_side(prepared.motion.q)
         done = prepared.first - self.first
         if self.stops is None:
-            self.stops = self.equation.shapes.stops_along(q, self.state)
+            self.stops = self.equation.shapes.stop_values_along(q, self.state)
         elif done < len(self.stops):
-            self.stops = self.equation.shapes.stops_along(q, self.stops[done])
+            self.stops = self.equation.shapes.stop_values_along(q, self.stops[done])
         else:
-            self.stops = self.equation.shapes.stops_along(np.concatenate([self.last, q]), self.stops[-1])[1:]
+            self.stops = self.equation.shapes.stop_values_along(np.concatenate([self.last, q]), self.stops[-1])[1:]
         self.first, self.last = prepared.first, q[-1:].copy()
         far = np.abs(prepared.motion.q - self.origin) > TRAVEL * self.equation.shapes.scale
         some = far.any(axis=0) & (self.reached == np.iinfo(np.int64).max)

@@ -21,7 +21,7 @@ from dynid.robot.transform import Array
 def structurally_independent_columns(
     equation: Equation, unknowns: Unknowns, seed: int = 0
 ) -> tuple[tuple[int, ...], Array]:
-    """Unknowns that are independent on random motion, left to right, and how the others join them.
+    """Indices of the unknowns independent on random motion, left to right, and the matrix that regroups all.
 
     An offset joins a mass that gravity pulls along its joint; a position-dependent torque joins gravity's.
     """
@@ -45,7 +45,7 @@ def random_rows(equation: Equation, unknowns: Unknowns) -> list[Array]:
 def regrouping_of_standing_joints(
     state: State, unknowns: Unknowns, constraints: Constraints | None
 ) -> Regrouping | None:
-    """How the unknowns regroup while joints stand still; None where all of them move.
+    """Regrouping of the unknowns while joints stand still; None where all of them move.
 
     Noise of an encoder at rest is no motion: columns that it alone makes independent would take any value, and a
     wrong one with a small deviation. So rows of random motion decide, with those joints held where they stood.
@@ -75,7 +75,7 @@ def random_rows_with_held_joints(state: State, unknowns: Unknowns) -> list[list[
 
 
 def standing_joints(state: State) -> dict[int, tuple[NDArray[np.bool_], Array]]:
-    """Which joints (n,) stood still in each log, and the mean positions (n,)."""
+    """Masks (n,) of joints that stood still, and mean positions (n,), by log."""
     smallest = standing_range(state.equation.shapes.scale)
     return {
         log: (np.array(found.highest) - np.array(found.lowest) < smallest, np.array(found.mean))

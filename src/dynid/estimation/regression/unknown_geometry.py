@@ -31,13 +31,13 @@ class UnknownGeometryQuestion(Question):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """One per model parameter; which link it belongs to has no meaning."""
+        """Columns of the model parameters; the link that each names has no meaning."""
         assert self.found is not None
         return tuple(Column(name, -1) for name in self.found.names)
 
     @property
-    def known(self) -> tuple[int, ...]:
-        """Known zeros are left out of the model parameters already."""
+    def known_zero_columns(self) -> tuple[int, ...]:
+        """No columns: known zeros are left out of the model parameters already."""
         return ()
 
 
@@ -63,7 +63,7 @@ class UnknownGeometryParameters(BaseParameters):
 
     @cached_property
     def relations(self) -> tuple[str, ...]:
-        """What every model parameter is made of."""
+        """Text of every model parameter in standard parameters and unknowns."""
         return self.found.expressions
 
 
@@ -84,12 +84,12 @@ class ModelColumns:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What of the geometry is unknown, as it was declared."""
+        """Names of unknown lengths and angles of the geometry, as they were declared."""
         return self.found.declared
 
     @property
     def support(self) -> NDArray[np.bool_]:
-        """Which columns a joint's torque can see, (n, columns)."""
+        """Mask (n, columns) of the columns that a joint's torque can see."""
         return self.found.tables.support
 
     def write_picked_entries(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:

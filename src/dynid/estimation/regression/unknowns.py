@@ -27,7 +27,7 @@ class Unknowns:
         return len(self.names)
 
     @staticmethod
-    def of(
+    def for_equation(
         equation: Equation,
         blocks: tuple[str, ...],
         logs: int,
@@ -70,7 +70,7 @@ class Unknowns:
         return Unknowns(tuple(names), tuple(units), place, tuple(c.columns for c in equation.channels))
 
     def without_unknowns(self, dropped: Sequence[int]) -> Unknowns:
-        """The unknowns without those that are dropped."""
+        """Return the unknowns without those that are dropped."""
         gone = set(dropped)
         kept = [k for k in range(len(self)) if k not in gone]
         new = np.full(len(self) + 1, -1, dtype=np.int64)

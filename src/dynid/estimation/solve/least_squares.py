@@ -101,7 +101,7 @@ def solve(
     prior: tuple[Array, Array] | None = None,
     noise: Array | None = None,
 ) -> Solution:
-    """Solve for the unknowns; the noise of every channel is found by iteration where `weighted`.
+    """Weighted least squares for the unknowns; the noise of every channel is found by iteration where `weighted`.
 
     prior (matrix (k, unknowns), right (k,)): further rows, already weighted (ridge).
     """
@@ -135,7 +135,7 @@ def solve(
 
 
 def stack_weighted_rows(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, Array]:
-    """All rows, each divided by the noise of its channel."""
+    """Stack the rows of all factors, each divided by the noise of its channel."""
     parts = [
         (rows / noise[c], right / noise[c])
         for log, of_log in factors.items()
@@ -287,7 +287,7 @@ def channel_noise(solution: Solution) -> Array:
 
 
 def pooled_noise(solution: Solution) -> Array:
-    """One standard deviation for all channels."""
+    """Standard deviation pooled over all channels, repeated for each."""
     freedom = max(solution.counts.sum() - solution.rank, 1.0)
     return np.full(len(solution.counts), np.sqrt(solution.residual_squares.sum() / freedom))
 
@@ -302,7 +302,7 @@ def build_constraints(
     equal: Sequence[tuple[str, str]],
     declared: Mapping[str, float],
 ) -> tuple[Constraints | None, tuple[Message, ...]]:
-    """Equations of the unknowns, and notes on what says nothing about them; declared: known where nothing else is said.
+    """Constraints from known and equal parameters, and notes on those without effect; declared: known by default.
 
     Everything is first written on standard parameters X (and friction). Data see XB = M X only, so a statement
     C X = d counts as far as it is free of the null space N of M: combinations l'C with l'C N = 0.
@@ -374,7 +374,7 @@ def _index_of_parameter(name: str, everything: Sequence[str]) -> int:
 
 
 def _check_finite(name: str, value: float) -> float:
-    """A finite number; IdentificationError where the value of a parameter is none."""
+    """Return a finite number; IdentificationError where the value of a parameter is none."""
     try:
         number = float(value)
     except (TypeError, ValueError):

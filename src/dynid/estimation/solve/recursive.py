@@ -140,7 +140,7 @@ def levels_from_rows(
 
 
 def check_serial(robot: Robot) -> None:
-    """Refuse robots whose torques are not block triangular along one chain."""
+    """Raise for robots whose torques are not block triangular along one chain."""
     if robot.closures or robot.couplings:
         raise IdentificationError(
             "closed_loops_or_couplings", "'{robot}' has closed loops or coupled joints: its torques are not block "
@@ -156,7 +156,7 @@ def check_serial(robot: Robot) -> None:
 
 
 def _joint_depths(robot: Robot) -> list[int]:
-    """Active joints on the way from the base to each active joint."""
+    """Number of active joints on the way from the base to each active joint."""
     active, depths = set(robot.active_links), []
     for k in robot.active_links:
         depth = 0
@@ -208,24 +208,24 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
 def attenuation_by_motion_noise(
     unknowns: Unknowns, solution: Solution, floor: Factors, minor: NDArray[np.bool_], levels: Levels | None
 ) -> Array:
-    """By how much (unknowns,) noise of the motion shifts the values, to first order: -(A'A)^-1 D'(D x - d).
+    """Shifts (unknowns,) of the values by noise of the motion, to first order: -(A'A)^-1 D'(D x - d).
 
     D and d: what noise changes of the weighted rows A and of what was measured (power and work, which hold velocities).
     The same block by block for the recursion, with its own R. minor (unknowns,): columns whose noise does not count.
     """
-    pulls = np.zeros((len(solution.noise), len(unknowns)))
+    rhs = np.zeros((len(solution.noise), len(unknowns)))
     for log, of_log in floor.items():
         for c, factor in enumerate(of_log):
             D, d = unknowns.rows_of_factor(log, c, factor)
             D = np.where(minor, 0.0, D)
-            pulls[c] += D.T @ (d - D @ solution.values) / solution.noise[c] ** 2
-    pulls = pulls @ solution.free
+            rhs[c] += D.T @ (d - D @ solution.values) / solution.noise[c] ** 2
+    rhs = rhs @ solution.free
     if levels is None:
-        right = scipy.linalg.solve_triangular(solution.R, pulls.sum(axis=0), trans="T")
+        right = scipy.linalg.solve_triangular(solution.R, rhs.sum(axis=0), trans="T")
     else:
         right = np.zeros(len(unknowns))
         for c, own in zip(levels.order, levels.own, strict=True):
-            right[own] = scipy.linalg.solve_triangular(solution.R[own, own], pulls[c, own], trans="T")
+            right[own] = scipy.linalg.solve_triangular(solution.R[own, own], rhs[c, own], trans="T")
     return np.asarray(solution.free @ scipy.linalg.solve_triangular(solution.R, right))
 
 
@@ -271,9 +271,9 @@ def recursion_shifts(
     groups: list[tuple[Block, ...]],
     *,
     derived: bool = False,
-    pulled: bool = False,
+    noise_corrected: bool = False,
 ) -> tuple[Array, int]:
-    """How the values (groups, unknowns) shift where the recursion leaves out a group; in how many it cannot.
+    """Shifts (groups, unknowns) of the values where the recursion leaves out a group; in how many it cannot.
 
     With d_p the shifts of later blocks, Z = U_ii R_ii^-1 and e = r - sum of U_ip d_p on the group's rows,
     (I - Z'Z) R_ii d_i = -sum of Q_i'U_ip d_p - Z'e.
@@ -282,20 +282,20 @@ def recursion_shifts(
     shifts, essential = np.zeros((len(groups), len(unknowns))), 0
     squares = [solution.R[own, own] for own in levels.own]
     inverses = [scipy.linalg.solve_triangular(R, np.eye(len(R))) for R in squares]
-    for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, pulled=pulled)):
+    for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, noise_corrected=noise_corrected)):
         d, alone = np.zeros(len(unknowns)), False
         for i in reversed(range(len(levels.order))):
             c, own, later = levels.order[i], levels.own[i], levels.places_after(i)
             parts = [unknowns.rows_of_factor(piece.log, c, piece.factors[c]) for piece in pieces if piece.factors]
-            weight, pull = (
+            weight, residual_weight = (
                 np.repeat([getattr(p, name) for p in pieces if p.factors], [len(right) for _, right in parts])
-                for name in ("weight", "pull")
+                for name in ("weight", "residual_weight")
             )
             A = np.concatenate([rows for rows, _ in parts]) @ levels.unknowns_from_blocks / solution.noise[c]
             e = np.concatenate([right for _, right in parts]) / solution.noise[c] - A @ z - A[:, later] @ d[later]
             Z = A[:, own] @ inverses[i]
             step, rests = shift_without_group(
-                Z.T @ (weight[:, None] * Z), -(solution.R[own, later] @ d[later]) - Z.T @ (pull * e)
+                Z.T @ (weight[:, None] * Z), -(solution.R[own, later] @ d[later]) - Z.T @ (residual_weight * e)
             )
             d[own] = inverses[i] @ step
             alone |= rests
@@ -312,13 +312,15 @@ def jackknife_recursion(
     most: int = 128,
     *,
     derived: bool = False,
-    pulled: bool = False,
+    noise_corrected: bool = False,
 ) -> Jackknife | None:
     """Deviations by leaving out blocks of time, each time with a recursion of its own; None where they are few."""
     groups = group_blocks(blocks, most)
     if len(groups) < FEWEST:
         return None
-    shifts, essential = recursion_shifts(unknowns, solution, levels, groups, derived=derived, pulled=pulled)
+    shifts, essential = recursion_shifts(
+        unknowns, solution, levels, groups, derived=derived, noise_corrected=noise_corrected
+    )
     steps = np.linalg.solve(levels.unknowns_from_blocks, shifts.T).T @ solution.R.T
     return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
@@ -348,7 +350,7 @@ class Candidate:
 def compare_with_batch(
     unknowns: Unknowns, levels: Levels, recursion: Candidate, batch: Candidate
 ) -> tuple[Message, tuple[Message, ...]]:
-    """Note on recursion and batch, and a warning for every joint whose own block determines parameters far worse."""
+    """Note on recursion and batch, and warnings on joints whose own block determines parameters far worse."""
     smallest = NEGLIGIBLE * _largest_by_unit(unknowns, batch.values)
     apart = np.abs(recursion.values - batch.values) / (np.hypot(recursion.sigma, batch.sigma) + smallest)
     k = int(np.argmax(apart))

@@ -88,8 +88,8 @@ class ResidualLimits:
     slow: float
 
     @staticmethod
-    def of(pieces: list[Array], speeds: list[Array], reach: list[int], size: float) -> ResidualLimits:
-        """From residuals and speeds of pieces of time; size: usual one of the joint's torque."""
+    def from_residuals(pieces: list[Array], speeds: list[Array], reach: list[int], size: float) -> ResidualLimits:
+        """Limits from residuals and speeds of pieces of time; size: usual one of the joint's torque."""
         floor = FLOOR * size + 1e-300
         e = np.concatenate(pieces)
         speed = np.concatenate([_lowest_speed_nearby(v, r) for v, r in zip(speeds, reach, strict=True)])
@@ -106,7 +106,7 @@ class ResidualLimits:
         )
 
     def are_good(self, e: Array, speed: Array, reach: int) -> Mask:
-        """Which of consecutive residuals are good."""
+        """Mask of the consecutive residuals that are within the limits."""
         near = (_lowest_speed_nearby(speed, reach) <= self.slow).astype(np.int64)
         good = np.abs(e) <= self.gross[near]
         if reach:
@@ -148,7 +148,7 @@ def mean_of_good_neighbours(e: Array, good: Mask, reach: int) -> tuple[Array, Ar
 
 
 def interpolate_glitches(q: Array, limit: Array) -> tuple[Array, Mask]:
-    """Positions (N, n) of which those that jump away beyond a limit (n,) are interpolated (spline); which rows."""
+    """Positions (N, n) with those that jump beyond a limit (n,) interpolated by a spline, and a mask of these."""
     bad = np.abs(q - median_filter(q, (2 * GLITCH + 1, 1), mode="nearest")) > limit
     k, out = np.arange(len(q)), q.copy() if bad.any() else q
     for j in np.flatnonzero(bad.any(axis=0)):
@@ -181,7 +181,7 @@ class OutlierTally:
         self.bad, self.left_out = np.zeros(self.joints), np.zeros(self.joints)
 
     def add_contacts(self, log: int, t: Array, good: Mask, apart: float) -> None:
-        """Take in which rows (K, n) count; those left out are contacts, one where less than `apart` (s) apart."""
+        """Add contacts where rows (K, n) are not good; those less than `apart` (s) apart are one."""
         self.left_out += (~good).sum(axis=0)
         for k in np.flatnonzero(~good.all(axis=1)).tolist():
             now = float(t[k])
@@ -238,11 +238,11 @@ class OutlierModel:
     tally: OutlierTally
 
     def with_empty_tally(self) -> OutlierModel:
-        """The model with an empty tally."""
+        """Return the model with an empty tally."""
         return replace(self, tally=OutlierTally(self.equation.robot.n))
 
     def detector(self, number: int, treatment: Treatment, half: int) -> OutlierDetector:
-        """The detector of the outliers of one log, of which rows reach `half` thinned instants beyond their filter."""
+        """Detector of the outliers of one log, whose rows reach `half` downsampled instants beyond their filter."""
         return OutlierDetector(self, number, treatment, half)
 
 
@@ -262,7 +262,7 @@ class OutlierDetector:
         self.friction: FrictionState | None = None
 
     def interpolate_glitches(self, window: Window) -> Window:
-        """The window with single jumps of positions interpolated."""
+        """Window with single jumps of positions interpolated, which are counted."""
         if not self.reach:
             return window
         q, bad = interpolate_glitches(window.samples.q, self.model.glitches[self.number])
@@ -270,7 +270,7 @@ class OutlierDetector:
         return replace(window, samples=replace(window.samples, q=q)) if bad.any() else window
 
     def replace_outliers(self, window: Window, prepared: PreparedWindow) -> tuple[Window, Array]:
-        """The window with bad torques replaced, and the share (N, n) of good samples around each."""
+        """Window with outliers of the torques replaced, and the share (N, n) of good samples around each."""
         model, x, motion = self.model, window.samples, prepared.motion
         assert x.tau is not None
         if self.friction is None or window.starts:
@@ -297,7 +297,7 @@ class OutlierDetector:
         return replace(window, samples=replace(x, tau=tau)), share
 
     def rows_without_outliers(self, t: Array, share: Array) -> Mask:
-        """Which rows (K, n) count, by the shares at their instants."""
+        """Mask (K, n) of rows that count, by the shares of good samples at their instants."""
         good = np.asarray(share >= HALF)
         if self.row_reach:
             self.model.tally.add_contacts(self.number, t, good, 3.0 * self.row_reach / self.treatment.rate)
@@ -307,7 +307,7 @@ class OutlierDetector:
 
 
 def survey_without_glitches(seen: Survey) -> Survey:
-    """The survey without jumps of positions, which would be taken for noise where a cut-off is chosen."""
+    """Survey with jumps of positions interpolated: they would be taken for noise when a cut-off is chosen."""
     q, bad = interpolate_glitches(seen.samples.q, glitch_limit(seen.samples.q))
     return replace(seen, samples=replace(seen.samples, q=q)) if bad.mean() < GLITCHES else seen
 
@@ -358,7 +358,7 @@ class _PieceCollector:
         self, window: Window, prepared: PreparedWindow, *, log: int, stops: Array, equation: Equation,
         treatment: Treatment, interval: tuple[float, float],
     ) -> None:  # fmt: skip
-        """Cut the core of a window into stretches."""
+        """Add the core of a window, cut into stretches; drop every other one when they become too many."""
         x, motion = window.samples, prepared.motion
         assert x.tau is not None
         core = x.t[window.core]
@@ -380,27 +380,27 @@ class _PieceCollector:
 
 def _fit_reference(equation: Equation, pieces: list[LogPiece]) -> tuple[Array, ...]:
     """Values of every channel's columns: Huber's M-estimate on raw samples, then without those beyond 4 deviations."""
-    unknowns = Unknowns.of(equation, equation.friction, 1)
+    unknowns = Unknowns.for_equation(equation, equation.friction, 1)
     count, channels = len(unknowns), equation.torque_channels
     rows = [np.concatenate([c.rows_in_wide(p.wide)[:, :-1] for p in pieces]) for c in channels]
     right = [
-        np.concatenate([p.raw[_raw_samples_at_rows(p), c.joint] + c.rows_in_wide(p.wide)[:, -1] for p in pieces])
+        np.concatenate([p.raw[_nearest_raw_samples(p), c.joint] + c.rows_in_wide(p.wide)[:, -1] for p in pieces])
         for c in channels
     ]
     places = [unknowns.place[0, c.columns] for c in channels]
     values, left = np.zeros(count), right
     for step in range(2 * ROUNDS):
         scales = [max(robust_scale(e), FLOOR * robust_scale(y)) + 1e-300 for e, y in zip(left, right, strict=True)]
-        gram, pull = np.zeros((count, count)), np.zeros(count)
+        gram, rhs = np.zeros((count, count)), np.zeros(count)
         for W, y, e, place, s in zip(rows, right, left, places, scales, strict=True):
             u = np.abs(e) / s
             weight = (K / np.maximum(u, K) if step < ROUNDS else u <= REJECTED) if step else np.ones(len(y))
             weighted = W * (weight / s**2)[:, None]
             gram[np.ix_(place, place)] += weighted.T @ W
-            pull[place] += weighted.T @ y
+            rhs[place] += weighted.T @ y
         size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
         before = values
-        values = np.linalg.solve(gram / size[:, None] / size + RIDGE * np.eye(count), pull / size) / size
+        values = np.linalg.solve(gram / size[:, None] / size + RIDGE * np.eye(count), rhs / size) / size
         left = [y - W @ values[place] for W, y, place in zip(rows, right, places, strict=True)]
         if step > ROUNDS and np.abs((values - before) * size).max() < 1e-6 * np.abs(values * size).max():
             break
@@ -408,12 +408,12 @@ def _fit_reference(equation: Equation, pieces: list[LogPiece]) -> tuple[Array, .
 
 
 def _instants_between(t: Array, others: Array) -> slice:
-    """Which of some instants lie between the first and the last of others, with one more after these."""
+    """Slice of instants between the first and the last of others, with one more after these."""
     return slice(int(np.searchsorted(t, others[0])), int(np.searchsorted(t, others[-1])) + 1)
 
 
-def _raw_samples_at_rows(piece: LogPiece) -> Array:
-    """Raw samples at the instants of the rows."""
+def _nearest_raw_samples(piece: LogPiece) -> Array:
+    """Indices of the raw samples nearest to the instants of the rows."""
     after = np.clip(np.searchsorted(piece.raw_t, piece.t), 0, len(piece.raw_t) - 1)
     before = np.maximum(after - 1, 0)
     return np.asarray(np.where(piece.t - piece.raw_t[before] < piece.raw_t[after] - piece.t, before, after))
@@ -429,12 +429,12 @@ def _residual_limits(
         left = [p.raw[:, channel.joint] - np.interp(p.raw_t, p.t, W[:, :-1] @ values[c] - W[:, -1]) for W, p in own]
         speeds = [np.abs(np.interp(p.raw_t, p.t, p.v[:, channel.joint])) for p in pieces]
         size = robust_scale(np.concatenate([p.raw[:, channel.joint] for p in pieces]))
-        limits.append(ResidualLimits.of(left, speeds, [reach[p.log] for p in pieces], size))
+        limits.append(ResidualLimits.from_residuals(left, speeds, [reach[p.log] for p in pieces], size))
     return tuple(limits)
 
 
 def describe_outliers(model: OutlierModel, logs: Sequence[Log], *, in_validation: bool) -> tuple[Message, ...]:
-    """What was left out; in_validation: they were detected in the validation data too."""
+    """Messages on what was left out; in_validation: outliers were detected in the validation data too."""
     tally, names = model.tally, model.equation.robot.joint_names
     lines = []
     for channel in model.equation.torque_channels:

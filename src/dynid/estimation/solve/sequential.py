@@ -8,9 +8,9 @@ import numpy as np
 
 from dynid.dynamics.friction import PLAIN, find_friction_block, joint_scales
 from dynid.dynamics.kernels import sequential as kernel
-from dynid.dynamics.kernels.compiled import SPATIAL
 from dynid.dynamics.kernels.links import LINK
-from dynid.dynamics.scene import Stage, resting_base, standard_columns
+from dynid.dynamics.kernels.spatial_algebra import SPATIAL
+from dynid.dynamics.scene import Stage, motion_of_resting_base, standard_columns
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.identification import Identification
@@ -61,8 +61,10 @@ class Sequential:
         prior: Identification | Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         blocks = _check_arguments(robot, friction, forgetting)
-        equation = Equation.of(robot, Options(rotor_inertia=rotor_inertia), friction=blocks, scale=joint_scales(robot))
-        unknowns = Unknowns.of(equation, blocks, 1)
+        equation = Equation.for_robot(
+            robot, Options(rotor_inertia=rotor_inertia), friction=blocks, scale=joint_scales(robot)
+        )
+        unknowns = Unknowns.for_equation(equation, blocks, 1)
         kept, _ = structurally_independent_columns(equation, unknowns)
         self.robot, self.friction, self.forgetting, self._equation = robot, blocks, forgetting, equation
         self._unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in kept])
@@ -70,14 +72,14 @@ class Sequential:
         self._prior = _prior_rows(self.names, prior)
         self._solution: Solution | None = None
         self._root = float(np.sqrt(forgetting))
-        self._lay_out(equation)
+        self._allocate_memory(equation)
         self.reset()
 
-    def _lay_out(self, equation: Equation) -> None:
-        """Prepare all memory that an update works on."""
+    def _allocate_memory(self, equation: Equation) -> None:
+        """Allocate all memory that an update works on."""
         robot, n = self.robot, self.robot.n
         columns = standard_columns(robot, rotor_inertia=equation.base.question.rotor_inertia)
-        stage, p = Stage.of(robot, columns), len(columns)
+        stage, p = Stage.for_robot(robot, columns), len(columns)
         codes = [CODES[name] for name in self.friction]
         self._places, picks = [], []
         for channel in equation.channels:
@@ -93,7 +95,8 @@ class Sequential:
         self._R, self._sums = np.zeros(self._corner[-1]), np.zeros(n + 1)
         links = len(stage.geometry.parent)
         factors = kernel.Factors(
-            p, stage.column, stage.rotor, resting_base(robot), joint_scales(robot), start, np.concatenate(picks),
+            p, stage.column, stage.rotor, motion_of_resting_base(robot), joint_scales(robot), start,
+            np.concatenate(picks),
             self._corner, self._root, np.empty(links * LINK), np.empty(links * n * SPATIAL), np.zeros(n * p),
             np.empty(sizes.max()), self._R, self._sums,
         )  # fmt: skip
@@ -105,7 +108,7 @@ class Sequential:
         self.count, self._solution = 0, None
 
     def update(self, q: Array, v: Array, a: Array, tau: Array) -> None:
-        """Take one sample: positions, velocities, accelerations and torques, (n,) each."""
+        """Add one sample: positions, velocities, accelerations and torques, (n,) each."""
         n = self.robot.n
         if not len(q) == len(v) == len(a) == len(tau) == n:
             raise IdentificationError("sample_incomplete", "a sample needs q, v, a and tau of {n} joints", n=n)
@@ -113,7 +116,7 @@ class Sequential:
         self._feed_samples(self._q, self._v, self._a, self._tau)
 
     def update_many(self, q: Array, v: Array, a: Array, tau: Array) -> None:
-        """Take samples in order, (N, n) each."""
+        """Add samples in order, (N, n) each."""
         q, v, a, tau = (np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau))
         if not q.shape == v.shape == a.shape == tau.shape == (len(q), self.robot.n):
             raise IdentificationError(
@@ -124,7 +127,7 @@ class Sequential:
 
     def _feed_samples(self, q: Array, v: Array, a: Array, tau: Array) -> None:
         """Feed checked samples to the factors, torques of declared rotors taken off."""
-        if self._equation.sensor.spinning and np.isfinite([q, v, a]).all():  # else the kernel says which is not
+        if self._equation.sensor.spinning_rotors and np.isfinite([q, v, a]).all():  # else the kernel says which is not
             rotors = self._equation.known_torques(Motion(np.arange(float(len(q))), q, v, a))
             tau = tau if rotors is None else tau - rotors
         taken = kernel.feed_samples(q, v, a, tau, *self._memory)
@@ -181,7 +184,7 @@ class Sequential:
 
 
 def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[str, ...]:
-    """Friction blocks as a tuple; refuse robots, blocks and forgetting factors that do not work sample by sample."""
+    """Friction blocks as a tuple; raise for robots, blocks and forgetting factors that do not work here."""
     if robot.floating or robot.closures or robot.couplings:
         what = "floats" if robot.floating else "has closed loops or coupled joints"
         raise IdentificationError(

@@ -60,11 +60,11 @@ class _GzipStream(io.RawIOBase):
         self._begun = False
 
     def readable(self) -> bool:
-        """Whether it can be read: always."""
+        """Return True: the stream can be read."""
         return True
 
     def position(self) -> int:
-        """Bytes of the file that were inflated."""
+        """Number of bytes of the file that were inflated."""
         return self._file.tell() - len(self._rest)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class _GzipStream(io.RawIOBase):
         super().close()
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Inflate into a buffer; a file that ends too early is an EOFError, a damaged one a zlib.error."""
+        """Inflate into a buffer; EOFError for a file that ends too early, zlib.error for a damaged one."""
         view = memoryview(buffer).cast("B")
         while True:
             data = self._rest or self._file.read(_STEP)
@@ -271,7 +271,7 @@ def _ends_in_delimiter(lines: Sequence[bytes], delimiter: str, count: int) -> bo
 
 
 def _name_of_unnamed_column(number: int, columns: Sequence[str]) -> str:
-    """What a column without a name is called: its number, or nothing where another one is called so."""
+    """Name of a column without one: its number, or empty where another one is called so."""
     return "" if str(number) in columns else str(number)
 
 
@@ -471,7 +471,7 @@ class TextTable:
 
     @property
     def twice(self) -> frozenset[str]:
-        """Names that the header gives to several columns."""
+        """Names that the header gives to more than one column."""
         return self.header.twice
 
     @property
@@ -480,7 +480,7 @@ class TextTable:
         return self.header.notes
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Parse the file block by block: at most four blocks of 8 MiB are in memory."""
+        """Yield the file block by block: at most four blocks of 8 MiB are in memory."""
         size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
         parser = _parse_without_polars if is_polars_without_threads() else _parse_block
         parse = partial(parser, self, tuple(column.name for column in wanted), size)
@@ -499,7 +499,7 @@ class TextTable:
                 yield from _next_batches(waiting, rows)
 
     def _blocks_in_range(self, blocks: Iterator[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
-        """Blocks in which lines outside of the range are blank."""
+        """Yield blocks in which lines outside of the range are blank."""
         if self.part == ALL_ROWS:
             yield from blocks
             return
@@ -518,13 +518,13 @@ class TextTable:
         self.part.check_end(self.name, seen)
 
     def first_line(self, size: int, number: int) -> int:
-        """Return the line that a block begins with, counting from 1; only errors need it."""
+        """Number of the line that a block begins with, counting from 1; only errors need it."""
         with _open_binary(self.path) as file:
             before = islice(_blocks_of_whole_lines(self.name, file, self.header, size), number)
             return self.header.lines + 1 + sum(block.count(NEWLINE) for block, _ in before)
 
     def lines(self, rows: Sequence[int]) -> str:
-        """Say in which lines rows are, both in increasing order; rows count from 0."""
+        """Text on the lines of rows, both in increasing order; rows count from 0."""
         return f"line {', '.join(map(str, self.line_numbers(rows)))}"
 
     def line_numbers(self, rows: Sequence[int]) -> list[int]:
@@ -541,7 +541,7 @@ class TextTable:
         return found
 
     def _drop_truncated_line(self, block: bytes, size: int, number: int) -> bytes:
-        """Leave out the last line of a file where it was cut off: too few cells, or a number that is none or short."""
+        """Block without a last line that was cut off: too few cells, or a number that is none or short."""
         before, newline, last = block.rpartition(NEWLINE)
         header, count = self.header, len(self.header.columns)
         cells = _split_cells(last, header)
@@ -560,7 +560,7 @@ class TextTable:
 
 
 def _count_rows(block: bytes) -> int:
-    """Lines of a block that are neither blank nor comments."""
+    """Number of lines of a block that are neither blank nor comments."""
     indented = b"\n " in block or b"\n\t" in block
     if any(mark in block for mark in (b"#", b"\n\n", b"\n\r")) or block[:1].isspace() or indented:
         return sum(bool(line.strip()) and not line.startswith(b"#") for line in block.split(NEWLINE))
@@ -601,7 +601,7 @@ def _open_binary(path: Path) -> BinaryIO:
 
 
 def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
-    """The error of a file that cannot be read or inflated."""
+    """Error on a file that cannot be read or inflated."""
     if isinstance(error, gzip.BadGzipFile):
         return LogError(log, "not_gzip", "this is no gzip file, or a damaged one{hint}", hint=hint)
     if isinstance(error, (EOFError, zlib.error)):
@@ -637,14 +637,14 @@ def _share_read(log: str, file: BinaryIO) -> float:
 
 
 def _next_batches(waiting: deque[tuple[Future[pl.DataFrame | Batch], float]], rows: int) -> Iterator[Batch]:
-    """Batches of the block that was read first."""
+    """Yield the batches of the block that was read first."""
     block, done = waiting.popleft()
-    for batch in _batch_from_frame(block.result(), rows):
+    for batch in _batches_from_frame(block.result(), rows):
         yield Part(batch, done)
 
 
-def _batch_from_frame(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
-    """Stamps that are missing become one that is none, as integers know no NaN."""
+def _batches_from_frame(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
+    """Yield a parsed block in batches; missing integer stamps become the number that stands for none."""
     if isinstance(frame, Mapping):
         for start in range(0, len(next(iter(frame.values()))), rows):
             yield {name: values[start : start + rows] for name, values in frame.items()}
@@ -654,12 +654,12 @@ def _batch_from_frame(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]
 
 
 def _drop_blank_lines(block: bytes) -> bytes:
-    """Take out blank lines, which polars does not."""
+    """Block without blank lines, which polars does not skip."""
     return re.sub(rb"\n(?:[ \t]*\r?\n)+", b"\n", block).lstrip(b"\r\n")
 
 
 def _strip_cells(block: bytes, delimiter: str) -> bytes:
-    """Take out blanks around cells; where white space is the delimiter, any of it becomes one blank."""
+    """Block without blanks around cells; where white space is the delimiter, any of it becomes one blank."""
     if delimiter == " ":
         return re.sub(rb" ?\r?\n ?", b"\n", re.sub(rb"[ \t]+", b" ", block)).strip(b" ")
     if b" " not in block:
@@ -849,7 +849,7 @@ _OTHER_ROWS = "mend it, or take other rows with {rows}"
 
 
 def _guess_cell_mistake(cells: int, count: int, delimiter: str) -> str:
-    """What may be wrong with a line of too few or too many cells."""
+    """Text on what may be wrong with a line of too few or too many cells."""
     if delimiter == "," and count < cells <= 2 * count:
         return "decimal commas need another mark between the cells, such as ;"
     return ""

@@ -63,7 +63,7 @@ class Hdf5Table:
         return str(self.path)
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Read slices of the wanted data sets."""
+        """Yield slices of the wanted data sets."""
         with _open_hdf5_file(self.path) as file:
             stored = {field.name: self.stored[field.name] for field in wanted}
             turned = {(self.stored[field.name].path, self.stored[field.name].member): field.turned for field in wanted}
@@ -87,7 +87,7 @@ class Hdf5Table:
 
 
 def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[int, int], Numbers]:
-    """Return what reads samples from start to stop of a data set."""
+    """Return a function that reads samples from start to stop of a data set."""
     if stored.regular is not None:
         first, step = stored.regular
         return lambda start, stop: first + step * np.arange(start, stop)
@@ -370,7 +370,7 @@ class _MatlabObjects:
 
     @staticmethod
     def of(workspace: object) -> _MatlabObjects:
-        """Read them; none where there are none, or in another form than is known."""
+        """Read the objects of a MAT file; none where there are none, or in another form than is known."""
         from scipy.io import loadmat
 
         if not isinstance(workspace, np.ndarray):
@@ -385,7 +385,7 @@ class _MatlabObjects:
             return _MatlabObjects()
 
     def properties(self, reference: Numbers) -> dict[str, Any]:
-        """Properties of the object that some integers refer to; none where it is not there."""
+        """Properties of the object that some integers refer to; empty where it is not there."""
         words = np.asarray(reference).reshape(-1)
         if words.dtype != np.uint32 or len(words) < 6 or words[0] != _REFERENCE or not 0 < words[-2] < len(self.places):
             return {}
@@ -393,7 +393,7 @@ class _MatlabObjects:
 
 
 def _places_of_properties(data: bytes) -> tuple[Mapping[str, int], ...]:
-    """For every object the cells of its properties by name; objects count from 1."""
+    """Cells of every object's properties by name; objects count from 1."""
     count, offsets = int.from_bytes(data[4:8], "little"), np.frombuffer(data[8:40], "<u4").tolist()
     names = [name.decode("utf-8", "replace") for name in data[40 : offsets[0]].split(b"\0")[:count]]
     saved, objects, plain = (np.frombuffer(data[offsets[k] : offsets[k + 1]], "<u4").tolist() for k in (1, 2, 3))
@@ -460,7 +460,7 @@ def _name_of_times(dimension: str, variables: list[str]) -> str:
 
 
 def _row_times(value: Any, count: int, objects: _MatlabObjects) -> Numbers | None:
-    """Times of rows in ms, those of dates since 1970; None where there are none."""
+    """Times of a timetable's rows in ms, those of dates since 1970; None where there are none."""
     if value is None:
         return None
     if getattr(value.dtype, "names", None):  # regular times: where they begin, and the step
@@ -473,7 +473,7 @@ def _row_times(value: Any, count: int, objects: _MatlabObjects) -> Numbers | Non
 
 
 def _times_in_milliseconds(value: Any, objects: _MatlabObjects) -> Numbers | None:
-    """Those of a duration or a date."""
+    """Times of a MATLAB duration or date in ms; None for anything else."""
     content = objects.properties(value)
     for key in ("millis", "data"):
         if key in content and content[key].dtype.kind in "fc":

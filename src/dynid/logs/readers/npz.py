@@ -60,7 +60,7 @@ class NpzTable:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """All arrays, those of objects with their problem."""
+        """Fields of all arrays, those of objects with why they cannot be used."""
         return tuple(
             Field(
                 name, squeeze_shape(member.shape),
@@ -71,7 +71,7 @@ class NpzTable:
         )  # fmt: skip
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Read the wanted arrays side by side."""
+        """Yield batches of the wanted arrays side by side."""
         first = squeeze_shape(self.members[wanted[0].name].shape)
         length = first[1] if wanted[0].turned else first[0]
         widest = max(_member_width(self.members[field.name], field.turned) for field in wanted)
@@ -94,7 +94,7 @@ def _member_width(member: ArchiveMember, turned: bool) -> int:
 def _sample_reader(
     archive: zipfile.ZipFile, member: ArchiveMember, turned: bool, stack: ExitStack
 ) -> Callable[[int], Numbers]:
-    """Return what reads the next samples: one stream where they lie together, else one stream per column."""
+    """Return a function that reads the next samples: from one stream, or one per column."""
     shape = squeeze_shape(member.shape)
     size = member.dtype.itemsize
     width = _member_width(member, turned)
@@ -126,7 +126,7 @@ def _open_at_offset(archive: zipfile.ZipFile, member: ArchiveMember, offset: int
 
 
 def _read_exactly(stream: IO[bytes], count: int) -> bytes:
-    """So many bytes of a stream; EOFError where it ends before."""
+    """Read exactly `count` bytes of a stream; EOFError where it ends before."""
     data = stream.read(count)
     if len(data) != count:
         raise EOFError("an array is shorter than its header says")
@@ -135,7 +135,7 @@ def _read_exactly(stream: IO[bytes], count: int) -> bytes:
 
 @contextmanager
 def _npz_errors(path: Path) -> Iterator[None]:
-    """Turn errors of a damaged archive into a LogError."""
+    """Context in which errors of a damaged archive become a LogError."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:

@@ -35,7 +35,7 @@ class ParquetTable:
         return str(self.path)
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Stream the wanted columns; time stamps come as integers of ns, lists as rows, other numbers as they are."""
+        """Yield batches of the wanted columns; stamps as integers of ns, lists as rows, other numbers as they are."""
         import polars as pl
 
         names, done = [column.name for column in wanted], 0
@@ -77,7 +77,7 @@ def _stamps_in_ns(column: pl.Series) -> pl.Series:
 
 @contextmanager
 def _parquet_errors(path: Path) -> Iterator[None]:
-    """Turn errors of a damaged file into a LogError."""
+    """Context in which errors of a damaged file become a LogError."""
     import polars as pl
 
     if is_polars_without_threads():
@@ -109,7 +109,7 @@ def open_parquet(path: Path) -> ParquetTable:
 
 
 def _describe_column(name: str, kind: pl.DataType, length: int, lists: pl.DataFrame) -> Field:
-    """A column as a field, with its unit or why it cannot be used."""
+    """Field of a column, with its unit or why it cannot be used."""
     import polars as pl
 
     if isinstance(kind, pl.Datetime | pl.Duration):

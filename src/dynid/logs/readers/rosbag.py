@@ -57,7 +57,7 @@ def _known_message_definitions(kind: str) -> list[dict[str, str]]:
 
 
 def _find_type_store(log: str, bag: Any, topic: str, kind: str) -> Any:
-    """Types with which the messages of a topic can be read."""
+    """Type store with which the messages of a topic can be read."""
     from rosbags.interfaces import MessageDefinitionFormat
     from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 
@@ -121,7 +121,7 @@ def _read_joint_state(message: Any) -> States:
 
 
 def _read_dynamic_joint_state(message: Any) -> States:
-    """Interfaces such as position, velocity, effort; those that a joint lacks are NaN."""
+    """States of a DynamicJointState: interfaces such as position, velocity, effort; NaN where a joint lacks one."""
     names, values = tuple(message.joint_names), dict[str, Array]()
     for j, one in enumerate(message.interface_values):
         for interface, value in zip(one.interface_names, one.values, strict=False):
@@ -130,7 +130,7 @@ def _read_dynamic_joint_state(message: Any) -> States:
 
 
 def _read_controller_state(message: Any) -> States:
-    """What was measured, and the controller's output by its own name."""
+    """States of a controller: what was measured, and its output by its own name."""
     measured = getattr(message, "feedback", None) or message.actual
     if not len(measured.positions) and hasattr(message, "actual"):
         measured = message.actual
@@ -158,7 +158,7 @@ class _JointBlock:
         self._clear()
 
     def _clear(self) -> None:
-        """Begin an empty block."""
+        """Drop all collected messages and begin an empty block."""
         self._names: list[tuple[str, ...]] = []
         self._values: dict[str, list[Array]] = {kind: [] for kind in self._wanted}
 
@@ -176,7 +176,7 @@ class _JointBlock:
         return True
 
     def take_columns(self) -> dict[str, Numbers]:
-        """Return the columns, and begin again."""
+        """Return the collected columns and begin an empty block."""
         block = np.empty((len(self._columns), len(self._names)))
         start = 0
         for names, run in groupby(self._names):
@@ -231,14 +231,14 @@ class _FieldBlock:
         self._rows: dict[str, list[Any]] = {name: [] for name in columns}
 
     def add_message(self, message: Any) -> bool:
-        """Add a message; an array of another length than at first is missing."""
+        """Add a message; an array of another length than the first becomes NaN. Returns whether it was added."""
         for name, width in self._widths.items():
             value, shape = _value_at(message, name), (width,) if width else ()
             self._rows[name].append(value if np.shape(value) == shape else np.full(shape, np.nan))
         return True
 
     def take_columns(self) -> dict[str, Numbers]:
-        """Return the columns, and begin again."""
+        """Return the collected columns and begin an empty block."""
         taken = {name: np.array(rows, dtype=np.float64) for name, rows in self._rows.items()}
         self._rows = {name: [] for name in taken}
         return taken
@@ -258,6 +258,7 @@ class BagTable:
     by_header: bool
     fields: tuple[Field, ...]
     notes: tuple[Message, ...]
+    other_topics: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -265,7 +266,7 @@ class BagTable:
         return str(self.path)
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Read messages in the order of recording; those that lack a wanted joint are left out."""
+        """Yield messages in the order of recording; those that lack a wanted joint are left out."""
         names = [field.name for field in wanted if field.name != _TIME]
         widths = {field.name: field.shape[1] if len(field.shape) == 2 else 0 for field in self.fields}
         block = _JointBlock(names, _STATES[self.kind]) if self.kind in _STATES else _FieldBlock(names, widths)
@@ -314,7 +315,7 @@ def _open_bag_reader(path: Path) -> Iterator[Any]:
 
 
 def _damage_error(path: Path, error: Exception) -> LogError:
-    """The error of a bag that cannot be read."""
+    """Error on a bag that cannot be read."""
     reason = str(error).partition("\n")[0][:160]
     return LogError(
         str(path), "not_rosbag", "this is no bag, or a damaged one ({reason}){content_hint}", reason=reason,
@@ -349,10 +350,11 @@ def open_bag(path: Path, topic: TopicLike | None = None) -> tuple[BagTable, ...]
         else Message("times_of_recording", "times are those of recording: the stamps are missing, unset or disordered"),
     )
     tables: list[BagTable] = []
+    others = tuple(f"{name} ({kind})" for name, kind in kinds.items() if name not in chosen)
     for name, messages in first.items():
         fields = _list_fields(kinds[name], [message for _, message in messages], counts[name])
         about = [_describe_topic(name, kinds[name]), *(notes if not tables else ())]
-        tables.append(BagTable(path, name, kinds[name], by_header, fields, tuple(about)))
+        tables.append(BagTable(path, name, kinds[name], by_header, fields, tuple(about), others))
     return tuple(tables)
 
 
@@ -369,7 +371,7 @@ def _describe_topic(topic: str, kind: str) -> Message:
 
 
 def _describe_imus(log: str, bag: Any, kinds: Mapping[str, str]) -> Iterator[Message]:
-    """Say of inertial sensors what they could tell: the direction of gravity, if they stand still."""
+    """Yield notes on inertial sensors: they could show the direction of gravity, if they stand still."""
     for topic in (topic for topic, kind in kinds.items() if kind == IMU):
         found = [message.linear_acceleration for _, message in islice(_read_messages(log, bag, topic, IMU), _PROBE)]
         if found:

@@ -60,12 +60,12 @@ class Table(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call the file."""
+        """Name of the file in messages."""
         ...
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """All columns and arrays."""
+        """Fields of the table: all columns and arrays."""
         ...
 
     @property
@@ -114,7 +114,7 @@ class ArrayTable:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """All arrays, and what holds no numbers."""
+        """Fields of all arrays, and of what holds no numbers."""
         return tuple(
             Field(
                 name, squeeze_shape(array.shape), self.units.get(name),
@@ -143,7 +143,7 @@ def why_not_table(shape: tuple[int, ...]) -> str:
 
 
 def numbered_columns(fields: Sequence[Field]) -> list[tuple[Field, int | None]]:
-    """Return the columns that numbers count: of a table, or of the only matrix of a file of arrays; else none.
+    """Columns that numbers count: those of a table, or of the only matrix of a file of arrays; else none.
 
     A matrix gives (field, column) with columns counted from 0.
     """
@@ -199,7 +199,7 @@ class RenamedTable:
         )
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Columns of the table."""
+        """Yield batches of the columns under their new names."""
         places = {one.name: self.places[one.name] for one in wanted}
         turned = {one.name: len(one.shape) == 2 and one.shape[0] < one.shape[1] for one, _ in places.values()}
         for batch in self.table.batches(tuple(Wanted(name, turn) for name, turn in turned.items()), rows):
@@ -211,7 +211,7 @@ class RenamedTable:
 
 
 def header_count_error(log: str, names: int, columns: int, line: int | None = None) -> LogError:
-    """The error of a header that names more or fewer columns than there are."""
+    """Error on a header that names more or fewer columns than there are."""
     return LogError(
         log, "header_count_mismatch", "{header} names {names} columns, " + ("the file" if line is None else "line "
         "{line}") + " has {columns}", "name them all, with _ for those to be skipped", header=Option("header"),
@@ -265,7 +265,7 @@ class TableRows:
         return self.table.notes
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Parts of the batches that lie in the range."""
+        """Yield the parts of the batches that lie in the range of rows."""
         seen, last = 0, self.part.last
         for batch in self.table.batches(wanted, rows):
             count = len(next(iter(batch.values())))

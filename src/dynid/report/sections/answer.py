@@ -39,7 +39,7 @@ class VerdictSection:
     title: str = "Verdict"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Level, reasons, cards."""
+        """Verdict: level, reasons, next step, and cards of the first figures."""
         result = subject.result
         kind = "base" if result.equation.unknown is None else "model"
         same = [note for note in result.notes if note.code == "validation_same_motion"]
@@ -69,7 +69,7 @@ class VerdictSection:
 
 
 def _motion_table(result: Identification) -> Table:
-    """Errors of the joints in motion and at rest, beside those of trivial models."""
+    """Table of errors of the joints in motion and at rest, beside those of trivial models."""
     names = ("model", "mean", "gravity")
     head = ("joint", "stands", *(f"moving: {name}" for name in names), *(f"standing: {name}" for name in names))
     rows = []
@@ -152,7 +152,7 @@ class WarningsSection:
     title: str = "Warnings and notes"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """All sentences, once each."""
+        """All warnings and notes, once each."""
         result, bodies = subject.result, subject.physical
         notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings, *(bodies.notes if bodies else ())]
         return {
@@ -174,7 +174,7 @@ class HasOrigin(Protocol):
 
     @property
     def results(self) -> Sequence[Identification]:
-        """What the page is about."""
+        """Results that the page is about."""
         ...
 
 
@@ -223,7 +223,7 @@ class DataSection:
     title: str = "Data"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Findings; with logs at hand also counts and spectra."""
+        """Findings in the logs; with logs at hand also counts and spectra."""
         result = subject.result
         found = [(short_log_name(log), sentences) for log, sentences in result.findings]
         spectra = _spectrum_figures(subject.replays[0], subject) if subject.replays else []

@@ -46,7 +46,7 @@ class PredictionSection:
     title: str = "Measured and predicted"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Table and figures per log and channel."""
+        """Table of errors, and figures of measured and predicted curves per log and channel."""
         parts = []
         for what, replays in (("validation", subject.held_out), ("used for fitting", subject.used)):
             for replay in replays[:MOST_LOGS]:
@@ -81,13 +81,13 @@ def _errors_table(subject: ReportSubject) -> Table:
 
 
 def _nrmse_cell(nrmse: float) -> Cell:
-    """NRMSE in percent, coloured by its size."""
+    """Cell of an NRMSE in percent, coloured by its size."""
     mark = "good" if nrmse < 0.1 else "fair" if nrmse < 0.3 else "bad" if np.isfinite(nrmse) else ""
     return number_cell(nrmse, percent_text(nrmse), mark)
 
 
 def channel_title(subject: ReportSubject, channel: int) -> str:
-    """What a channel is called in a figure."""
+    """Title of a channel in a figure."""
     name = escape_plot_text(subject.result.channels[channel])
     of_joint = subject.result.equation.channels[channel].joint >= 0
     return f"joint {name}" if of_joint else name
@@ -138,7 +138,7 @@ class ResidualsSection:
     title: str = "Residual checks"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """Checks of the residuals; None where nothing was checked."""
+        """Table of checks of the residuals; None where nothing was checked."""
         result = subject.result
         if not result.checks:
             return None
@@ -187,7 +187,7 @@ class FrictionSection:
     title: str = "Friction"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """Friction curves; None where friction was not identified."""
+        """Figures of friction over velocity; None where friction was not identified."""
         result = subject.result
         if not result.friction:
             return None
@@ -229,7 +229,7 @@ def friction_curve(result: Identification, joint: int, v: Array) -> Array:
 
 
 def _curve_velocities(limit: float, cloud: Array | None) -> Array:
-    """Where to draw a curve: velocities that were seen, or up to the limit; steep around 0."""
+    """Velocities at which a friction curve is drawn: those seen, or up to the limit, dense around 0."""
     fastest = limit if np.isfinite(limit) and limit > 0.0 else 1.0
     low, high = (-fastest, fastest) if cloud is None or not len(cloud) else (cloud[:, 0].min(), cloud[:, 0].max())
     near = 1e-6 * max(abs(low), abs(high), 1e-3) * np.array([-1.0, 0.0, 1.0])

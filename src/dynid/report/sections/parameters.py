@@ -78,7 +78,7 @@ def relative_half_width(result: Identification) -> np.ndarray[Any, np.dtype[np.f
 
 
 def precision_colour(share: float) -> str:
-    """Colour by relative deviation."""
+    """Style class for a relative deviation: good, fair or bad."""
     return "good" if share <= CERTAIN else "fair" if share <= FAIR else "bad"
 
 
@@ -112,12 +112,12 @@ def _bar_fill(share: float) -> float:
 
 
 def _essential_cell(essential: bool) -> Cell:
-    """A star for essential parameters."""
+    """Cell with a star for an essential parameter."""
     return Cell(STAR, 0.0) if essential else Cell("", 1.0)
 
 
 def _nominal_cells(value: float, half: float, nominal: float | None) -> list[Cell]:
-    """Nominal value, and whether it is inside the interval."""
+    """Cells of the nominal value and of whether it is inside the interval."""
     if nominal is None:
         return [number_cell(math.nan, "-"), number_cell(math.nan, "-")]
     off = abs(value - nominal) / half if half > 0.0 else math.nan
@@ -137,7 +137,7 @@ class PhysicalSection:
     title: str = "Physical parameters"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """One row per standard parameter."""
+        """Table of standard parameters, one row each; None where none were handed in."""
         found, robot = subject.physical, subject.result.robot
         if found is None:
             return None
@@ -165,7 +165,7 @@ class RobotSection:
     title: str = "Robot"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Drawing at the mean posture of the logs, or in the middle of the limits."""
+        """Figure at the mean posture of the logs, or in the middle of the limits, and the table of the robot."""
         robot, unknown = subject.result.robot, subject.result.equation.unknown
         try:
             table = _mdh_table(robot.to_mdh())
@@ -226,7 +226,7 @@ class IdentifiableSection:
     title: str = "What is identifiable"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Counts, names and relations of the base parameters."""
+        """Counts, names and relations of the base parameters, and what the data do not determine."""
         result = subject.result
         base, free = result.equation.base, result.equation.unknown is not None
         return {

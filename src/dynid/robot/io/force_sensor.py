@@ -65,7 +65,7 @@ def sensor_from_table(table: SensorTable, *, degrees: bool) -> ForceSensor:
 
 
 def sensor_toml_lines(sensor: ForceSensor) -> list[str]:
-    """Write the table [sensor] that `sensor_from_table` reads back, angles in rad."""
+    """Lines of the table [sensor] that `sensor_from_table` reads back, angles in rad."""
     lines = ["", "[sensor]"]
     for name in ("position", "reference", "com"):
         if getattr(sensor, name).any():

@@ -35,14 +35,14 @@ class MeshFolders:
     prefixes: tuple[Path, ...] = ()
 
     @staticmethod
-    def of(
+    def for_urdf(
         urdf: Path,
         environment: Mapping[str, str] | None = None,
         levels: int = 1,
         *,
         package_path: Sequence[str | os.PathLike[str]] = (),
     ) -> MeshFolders:
-        """The folders for a URDF: its own, and as many above it as there are further levels."""
+        """Folders in which the meshes of a URDF may be: its own, and as many above it as there are further levels."""
         environment = os.environ if environment is None else environment
         above = tuple(urdf.resolve().parents)
         last = above[:levels][-1]
@@ -62,8 +62,8 @@ class MeshFolders:
         near = [x for base in self.packages for x in (base, base / package) if x.name == package]
         return near + [x / package for base in self.prefixes for x in (base / "share", base / package / "share")]
 
-    def find(self, name: str) -> Path:
-        """Return the file that a mesh's filename means, or say why there is none."""
+    def find_mesh(self, name: str) -> Path:
+        """Return the file that a mesh's filename means; MeshRefusedError says why there is none."""
         try:
             return self._resolve_filename(name)
         except (OSError, ValueError) as error:  # too long for a path, a zero byte, half an address
@@ -95,7 +95,7 @@ class MeshFolders:
         raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name)
 
     def _find_in_package(self, rest: str) -> Path:
-        """Look below home, then where the user and ROS say (links made by colcon are followed, as the user set that).
+        """Find a file of a package:// address below home, then where the user and ROS say (colcon's links too).
 
         Where several folders are searched, a package may have another name in the end: its folder was renamed.
         """
@@ -144,7 +144,7 @@ def read_mesh_vertices(file: Path) -> Array | None:
 
 
 def _check_vertices(file: Path, vertices: Array) -> Array:
-    """Vertices (N, 3) as they are; PhysicalError if a mesh has none."""
+    """Return vertices (N, 3) unchanged; PhysicalError if a mesh has none."""
     if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
         raise PhysicalError(
             "mesh_without_vertices", "{file}: this mesh has no vertices of three finite numbers", file=file,

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def read_couplings(path: Path, root: Element, zeros: Mapping[str, float]) -> tuple[Coupling, ...]:
-    """Linear joint equalities, joint1 = polycoef[0] + polycoef[1] joint2, and fixed tendons of constant length.
+    """Read linear joint equalities, joint1 = polycoef[0] + polycoef[1] joint2, and tendons of constant length.
 
     Both count from the positions `zeros` that joints have as they are drawn.
     """
@@ -72,7 +72,7 @@ def read_couplings(path: Path, root: Element, zeros: Mapping[str, float]) -> tup
 
 
 def _read_tendon_coupling(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) -> Coupling:
-    """Joints on a fixed tendon of constant length: the first one follows the others."""
+    """Coupling of joints on a fixed tendon of constant length: the first one follows the others."""
     name = part.get("tendon1", "")
     where = f"equality of tendon '{name}'"
     fixed = [f for tendon in root.findall("tendon") for f in tendon.findall("fixed") if f.get("name") == name]
@@ -124,7 +124,7 @@ _COUNTS = {
 
 
 def check_mjcf_numbers(path: Path, root: Element) -> None:
-    """Say where a pose, axis, mass or inertia is no number, all at once."""
+    """Raise RobotFileError that lists every pose, axis, mass or inertia that is no number."""
     problems: list[Message] = []
     for compiler in root.findall("compiler"):
         _check_attributes(compiler, "compiler", {"settotalmass": 1, "boundmass": 1, "boundinertia": 1}, problems)
@@ -248,7 +248,7 @@ def _snap_link(link: Link, snapped: list[SnappedAngle]) -> Link:
 
 
 def _extract_zero_positions(path: Path, root: Element) -> dict[str, float]:
-    """Positions `ref` that joints have as they are drawn, rad or m; they are taken out of the file."""
+    """Remove the attributes `ref` from the file and return these zeros of the joints, rad or m."""
     zeros: dict[str, float] = {}
     in_degrees = all(compiler.get("angle", "degree") == "degree" for compiler in root.findall("compiler"))
     for joint in (j for world in root.findall("worldbody") for j in world.iter("joint")):
@@ -285,7 +285,7 @@ def _has_free_joint(body: Element) -> bool:
 
 
 def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
-    """Refuse joints and bodies that cannot be read, all at once."""
+    """Raise RobotFileError that lists all joints and bodies that cannot be read."""
     problems: list[Message] = []
     names: list[str] = []
     for body in (b for top in bodies for b in top.iter("body")):
@@ -365,7 +365,7 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
 
 
 def _read_joint_properties(model: Any, body: Element) -> tuple[dict[str, JointProperties], dict[str, list[str]]]:
-    """What pinocchio found about the joints, and the joints inside composite ones."""
+    """Properties of the joints as pinocchio found them, and the names of those inside composite ones."""
     owner = {j.get("name", ""): b for b in body.iter("body") for j in b.findall("joint")}
     facts: dict[str, JointProperties] = {}
     composites: dict[str, list[str]] = {}
@@ -401,7 +401,7 @@ def _read_joint_properties(model: Any, body: Element) -> tuple[dict[str, JointPr
 
 
 def _read_gravity(path: Path, root: Element, notes: list[Message]) -> tuple[float, ...]:
-    """Gravity of an MJCF, MuJoCo's default where it states none, with notes on it."""
+    """Gravity of an MJCF, MuJoCo's default where it states none; notes on it are added."""
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     for option in root.findall("option"):
         try:

@@ -79,7 +79,7 @@ def _set_quaternion(element: Element, old: str, R: Array) -> None:
 
 
 def merge_defaults(root: Element) -> None:
-    """Make one <default> of several, as MuJoCo does: included files bring their own, pinocchio knows one."""
+    """Merge all <default> into one, as MuJoCo does: included files bring their own, pinocchio knows one."""
     several = root.findall("default")
     for other in several[1:]:
         for part in other:
@@ -92,7 +92,7 @@ def merge_defaults(root: Element) -> None:
 
 
 def expand_joint_defaults(root: Element) -> None:
-    """Write into every joint what its class, or the class of its body, gives it: pinocchio overlooks some of it."""
+    """Write into every joint what its class, or that of its body, gives it, as pinocchio overlooks some of it."""
     classes: dict[str, dict[str, str]] = {}
 
     def collect_class_defaults(default: Element, inherited: dict[str, str]) -> None:
@@ -121,7 +121,7 @@ def expand_joint_defaults(root: Element) -> None:
 
 
 def frames_to_bodies(path: Path, root: Element) -> None:
-    """Make bodies of <frame>s, which move with the body around them; refuse what MuJoCo would multiply."""
+    """Replace <frame>s by bodies fixed to the body around them; refuse what MuJoCo would multiply."""
     for world in root.findall("worldbody"):
         for part in world.iter():
             if part.tag in ("replicate", "attach") and any(p.tag in ("body", "joint") for p in (part, *part.iter())):
@@ -135,7 +135,7 @@ def frames_to_bodies(path: Path, root: Element) -> None:
 
 
 def _frames_of_body_to_bodies(path: Path, owner: Element, by_shapes: bool) -> None:
-    """Frames directly in a body, and in these; shapes in them count only where the body does not state its inertia.
+    """Replace the frames in a body, and those in them, by bodies; shapes count only without a stated inertia.
 
     by_shapes: they count in any case.
     """
@@ -176,7 +176,7 @@ def name_bodies_and_joints(root: Element) -> None:
 
 
 def drop_shapes_of_known_inertia(root: Element, top: Element) -> None:
-    """Take out the shapes of bodies that state their inertia: they are not needed, and could not all be read."""
+    """Remove the shapes of bodies that state their inertia: they are not needed, and could not all be read."""
     if any(compiler.get("inertiafromgeom") == "true" for compiler in root.findall("compiler")):
         return
     for body in top.iter("body"):
@@ -191,7 +191,7 @@ def drop_shapes_of_known_inertia(root: Element, top: Element) -> None:
 
 
 def inertias_from_shapes(path: Path, root: Element, moving: list[Element], notes: list[Message]) -> set[str]:
-    """Give bodies with shapes in place of an <inertial> the one that MuJoCo finds; return the links that stay unknown.
+    """Set the <inertial> that MuJoCo finds from shapes, where none is stated; return links that stay unknown.
 
     These are the moving bodies that are such bodies or carry them.
     """
@@ -272,7 +272,7 @@ def pose_by_quaternion(element: Element) -> Transform | None:
 
 
 def _moving_bodies_with_shapes(body: Element, carrier: str, shaped: list[Element]) -> list[str]:
-    """Moving bodies to which a body of a tree with shapes in place of an inertia is fixed, or which are it."""
+    """Names of moving bodies that have, or carry, a body with shapes in place of a stated inertia."""
     if body.find("joint") is not None:
         carrier = body.get("name", "")
     found = [carrier] if body in shaped else []
@@ -305,7 +305,7 @@ def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...
 
 
 def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
-    """A copy with the shapes that weigh something and the meshes that these use: other files need not be there."""
+    """Copy of a file with only the shapes that have mass and their meshes: other files need not be there."""
     alone = deepcopy(root)
     for world in alone.findall("worldbody"):
         drop_shapes_of_known_inertia(alone, world)

@@ -28,7 +28,7 @@ class JointProperties:
 
 
 def merged_inertias(file: str, model: Any, bodies: Iterable[tuple[str, int, Transform, Array | None]]) -> list[Array]:
-    """Ten parameters of what moves with each joint (0: the root), from bodies as the file states them.
+    """Ten parameters of all that moves with each joint (0: the root), from bodies as the file states them.
 
     Of each body: its name, the joint, T_joint_body and its parameters, None where only pinocchio knows them: then its
     sum is taken for that joint. Else it must agree, but where masses are negative: it clips these or divides by zero.

@@ -199,7 +199,7 @@ _KEYS: dict[str, type[BaseModel]] = {
 
 
 def check_table(data: object) -> tuple[RobotTable | None, list[Message]]:
-    """Return the table, or all that is wrong with its shape, each with place and remedy."""
+    """Return the table, or None and messages on all that is wrong with its shape, each with place and remedy."""
     try:
         return RobotTable.model_validate(data), []
     except ValidationError as error:
@@ -207,13 +207,13 @@ def check_table(data: object) -> tuple[RobotTable | None, list[Message]]:
 
 
 def describe_validation_error(error: ValidationError, under: tuple[str, ...] = ()) -> list[Message]:
-    """All that is wrong, each with place and remedy; under: the table in which the places lie."""
+    """Messages on all that pydantic refuses, with place and remedy; under: the table in which the places lie."""
     items: list[dict[str, Any]] = [dict(item) for item in error.errors(include_url=False, include_context=False)]
     return list(dict.fromkeys(_describe_one_mistake(item | {"loc": (*under, *item["loc"])}) for item in items))
 
 
 def describe_location(loc: tuple[str | int, ...]) -> str:
-    """Where in the file: `joint 3, limits.velocity`."""
+    """Text on where in the file a value is: `joint 3, limits.velocity`."""
     words: list[str] = []
     parts = list(loc)
     if len(parts) >= 2 and isinstance(parts[1], int):

@@ -131,24 +131,24 @@ def link_inertia(link: Element, *, snap: bool = False) -> Array:
 
 
 def _joint_elements(root: Element) -> list[Element]:
-    """All <joint> elements of the robot."""
+    """List of all <joint> elements of the robot."""
     return root.findall("joint")
 
 
-def _linked_name(joint: Element, tag: str) -> str:
-    """Name of the link in a joint's <parent> or <child>."""
+def _parent_or_child_name(joint: Element, tag: str) -> str:
+    """Name of the link in a joint's <parent> or <child>, as the tag says."""
     element = joint.find(tag)
     return "" if element is None else element.get("link", "")
 
 
 def _root_link(root: Element) -> str:
     """Name of the link that is no joint's child."""
-    children = {_linked_name(joint, "child") for joint in _joint_elements(root)}
+    children = {_parent_or_child_name(joint, "child") for joint in _joint_elements(root)}
     return next(link.get("name", "") for link in root.findall("link") if link.get("name") not in children)
 
 
 def _check_urdf(path: Path, root: Element) -> None:
-    """Say what is wrong with the tree in words, all at once, before pinocchio sees it."""
+    """Raise RobotFileError that lists all that is wrong with numbers and tree, before pinocchio sees the file."""
     problems: list[Message] = []
     links = [link.get("name", "") for link in root.findall("link")]
     joints = [joint.get("name", "") for joint in _joint_elements(root)]
@@ -169,18 +169,18 @@ def _check_urdf(path: Path, root: Element) -> None:
                 kind=joint.get('type'), types=list(_TYPES),
             ))  # fmt: skip
         for tag in ("parent", "child"):
-            if _linked_name(joint, tag) not in links:
+            if _parent_or_child_name(joint, tag) not in links:
                 problems.append(Message(
                     "unknown_link", "joint '{joint}': its {role} link '{link}' does not exist", joint=name, role=tag,
-                    link=_linked_name(joint, tag),
+                    link=_parent_or_child_name(joint, tag),
                 ))  # fmt: skip
-        child = _linked_name(joint, "child")
+        child = _parent_or_child_name(joint, "child")
         if child in parent_of:
             problems.append(Message(
                 "link_with_two_parents", "link '{link}' hangs on two joints; a URDF is a tree",
                 "write a table with [[closure]]", link=child,
             ))  # fmt: skip
-        parent_of[child] = _linked_name(joint, "parent")
+        parent_of[child] = _parent_or_child_name(joint, "parent")
     if not problems:
         problems += _check_tree(links, parent_of)
     for owner in (*root.findall("link"), *_joint_elements(root)):
@@ -190,7 +190,7 @@ def _check_urdf(path: Path, root: Element) -> None:
 
 
 def _check_numbers(owner: Element) -> list[Message]:
-    """What is missing, twice there or no number in a link or joint, with its line."""
+    """Messages on what is missing, doubled or no number in a link or joint, with its line."""
     problems: list[Message] = []
     named = f"{owner.tag} '{owner.get('name')}'"
     for tags, counts in _NUMBERS["fixed" if owner.get("type") == "fixed" else owner.tag].items():
@@ -226,7 +226,7 @@ def _check_numbers(owner: Element) -> list[Message]:
 
 
 def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[Message]:
-    """What keeps links and joints from being one tree."""
+    """Messages on what keeps links and joints from being one tree."""
     roots = [link for link in links if link not in parent_of]
     if len(roots) == 1 and all(_reaches_root(link, roots[0], parent_of) for link in links):
         return [] if parent_of else [Message("no_moving_joint", "there is no <joint>; nothing can move")]
@@ -247,7 +247,7 @@ def _reaches_root(link: str, root: str, parent_of: dict[str, str]) -> bool:
 
 
 def _snap_angles(root: Element) -> list[Message]:
-    """Set rpy angles that are almost multiples of 90 degrees to them; return notes on that."""
+    """Set rpy angles that are almost multiples of 90 degrees to these; return notes on that."""
     found: list[SnappedAngle] = []
     owners = [(f"joint '{j.get('name')}'", j) for j in _joint_elements(root)]
     for link in root.findall("link"):
@@ -273,7 +273,7 @@ def _snap_angles(root: Element) -> list[Message]:
 
 
 def _read_couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
-    """Mimic joints."""
+    """Read mimic joints as couplings."""
     couplings: list[Coupling] = []
     names = [joint.get("name", "") for joint in _joint_elements(root)]
     fixed = {joint.get("name", "") for joint in _joint_elements(root) if joint.get("type") == "fixed"}
@@ -310,7 +310,7 @@ def _read_couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
 
 
 def _simplify_for_pinocchio(root: Element) -> str:
-    """The robot as pinocchio shall read it: the open tree and its bodies, numbers as they were read here."""
+    """URDF text for pinocchio: the open tree and its bodies, numbers as they were read here."""
     from xml.etree.ElementTree import Element, SubElement, tostring
 
     def copy_with_numbers(into: Element, element: Element | None, counts: Mapping[str, int]) -> None:
@@ -335,7 +335,7 @@ def _simplify_for_pinocchio(root: Element) -> str:
         kind = joint.get("type", "")
         made = SubElement(plain, "joint", {"name": joint.get("name", ""), "type": kind})
         for tag in ("parent", "child"):
-            SubElement(made, tag, {"link": _linked_name(joint, tag)})
+            SubElement(made, tag, {"link": _parent_or_child_name(joint, tag)})
         copy_with_numbers(made, joint.find("origin"), _NUMBERS["joint"]["origin"])
         if kind != "fixed":
             copy_with_numbers(made, joint.find("axis"), _NUMBERS["joint"]["axis"])
@@ -348,7 +348,7 @@ def _read_bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, 
     """Every link with pinocchio's joint that moves it, T_joint_link and its parameters; joints must be as stated."""
     joints: dict[str, list[Element]] = {}
     for joint in _joint_elements(root):
-        joints.setdefault(_linked_name(joint, "parent"), []).append(joint)
+        joints.setdefault(_parent_or_child_name(joint, "parent"), []).append(joint)
     elements = {link.get("name", ""): link for link in root.findall("link")}
     bodies: list[tuple[str, int, Transform, Array | None]] = []
     waiting = [(_root_link(root), 0, Transform.identity())]
@@ -358,7 +358,7 @@ def _read_bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, 
         for joint in joints.get(name, []):
             place, moved = T @ pose_from_origin(joint), model.getJointId(joint.get("name", ""))
             if joint.get("type") == "fixed":
-                waiting.append((_linked_name(joint, "child"), at, place))
+                waiting.append((_parent_or_child_name(joint, "child"), at, place))
                 continue
             axis = np.array(read_numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
             axis = axis / (np.linalg.norm(axis) or 1.0)
@@ -367,7 +367,7 @@ def _read_bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, 
                     str(path), "pinocchio_places_differ", "joint '{joint}': pinocchio puts it elsewhere",
                     joint=joint.get('name'),
                 )  # fmt: skip
-            waiting.append((_linked_name(joint, "child"), moved, Transform.identity()))
+            waiting.append((_parent_or_child_name(joint, "child"), moved, Transform.identity()))
     return bodies
 
 
@@ -392,11 +392,11 @@ def _read_joint_properties(path: Path, root: Element) -> dict[str, JointProperti
             for kind, key in (("viscous", "damping"), ("coulomb", "friction"))
             if (value := read_numbers(dynamics, key, (0.0,))[0]) != 0.0
         )
-        limits = JointLimits(lower, upper, _positive_or_none(velocity), math.inf, _positive_or_none(effort))
-        facts[name] = JointProperties(_linked_name(joint, "child"), limits, friction)
+        limits = JointLimits(lower, upper, _positive_or_unlimited(velocity), math.inf, _positive_or_unlimited(effort))
+        facts[name] = JointProperties(_parent_or_child_name(joint, "child"), limits, friction)
     return facts
 
 
-def _positive_or_none(value: float) -> float:
-    """A limit of zero or less was left out."""
+def _positive_or_unlimited(value: float) -> float:
+    """Limit as it is; infinite where it is zero or less, which stands for none, or beyond all bounds."""
     return value if 0.0 < value < UNLIMITED else math.inf

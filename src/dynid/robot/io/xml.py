@@ -134,12 +134,12 @@ class _ElementWithLine(Element):
 
 
 def file_and_line_text(element: Element) -> str:
-    """File and line of an element as they begin an error: `line 12: `; nothing for one that was not read."""
+    """File and line of an element as they begin an error, `line 12: `; empty for one that was not read."""
     return f"{element.place}: " if isinstance(element, _ElementWithLine) else ""
 
 
 def read_xml(path: Path, root: str, remedy: str, *, also: str = "", text: str = "") -> Element:
-    """Return the root element, which must have this tag, or the other one that may stand for it.
+    """Read an XML file and return its root element, which must have this tag, or the one in `also`.
 
     text: what is read in place of the file, where its macros were expanded.
     """
