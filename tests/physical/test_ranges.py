@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import bodied, identified
 from dynid.physical.parameters import PhysicalParameters
-from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia
+from dynid.physical.prior import find_prior
+from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia, to_body
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +125,15 @@ def test_ranges_of_exact_data_are_structural() -> None:
     slack = 1e-3 * (np.abs(robot.parameters) + 0.1)
     assert (low <= robot.parameters + slack).all()
     assert (robot.parameters - slack <= high).all()
+
+
+def test_shapes_are_the_prior_where_nothing_else_is_known() -> None:
+    robot = dynid.load_robot("gautier3")
+    blank = replace(robot.with_parameters(np.full(len(robot.parameter_names), np.nan)), published=None)
+    centre, shape = np.array([0.1, 0.0, 0.2]), np.diag([0.04, 0.01, 0.09])
+    name = blank.links[1].name
+    prior = find_prior(blank, None, {name: (centre, shape)})
+    body = to_body(prior.inertia[1])
+    assert_allclose(body.mass, 600.0 * 4.0 / 3.0 * np.pi * 0.2 * 0.1 * 0.3, rtol=1e-9)
+    assert_allclose(body.com, centre, atol=1e-12)
+    assert_allclose(np.diag(body.inertia), body.mass / 5.0 * np.array([0.10, 0.13, 0.05]), rtol=1e-9)

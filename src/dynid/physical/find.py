@@ -83,8 +83,9 @@ def physical_parameters(
         raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
     given = None if prior is None else prior if isinstance(prior, Robot) else load_with_locks_of(prior, result.robot)
     seen = identified_combinations(result)
-    believed = scale_prior_to_data(result, seen, find_prior(result.robot, given), total_mass)
     shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot, package_path)
+    solids = {name: (shape.centre, shape.shape) for name, shape in shapes.items()}
+    believed = scale_prior_to_data(result, seen, find_prior(result.robot, given, solids), total_mass)
     demands = BodyConstraints(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
     problem = build_problem(result, seen, believed, demands)
     found = search_bodies(problem, prior_weight)
