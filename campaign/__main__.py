@@ -1,4 +1,4 @@
-"""`python -m campaign [robots [mechanisms [files [pairs]]]]`: 20,000, 300, 20,000 and 30 pairs of mistakes per robot.
+"""`python -m campaign [robots [mechanisms [files [pairs [arms]]]]]`: 20,000, 300, 20,000, 30 pairs per robot, 300 arms.
 
 Exit 1 if one is wrong, or too many of the mistakes are not found.
 """
@@ -46,15 +46,17 @@ def _check_file(seed: int) -> str | None:
 
 def main() -> None:
     """Run the campaigns and print every finding."""
+    from campaign.bodies import main as run_bodies
     from campaign.mistakes import main as run_mistakes
 
-    robots, mechanisms, files, pairs = (
-        int(sys.argv[k]) if len(sys.argv) > k else n for k, n in ((1, 20_000), (2, 300), (3, 20_000), (4, 30))
+    robots, mechanisms, files, pairs, arms = (
+        int(sys.argv[k]) if len(sys.argv) > k else n for k, n in ((1, 20_000), (2, 300), (3, 20_000), (4, 30), (5, 300))
     )
     wrong = _run("base parameters", "robots", _check, robots)
     wrong += _run("closed loops", "mechanisms", _check_loops, mechanisms)
     wrong += _run("damaged files", "files", _check_file, files)
     wrong += run_mistakes(["--doubles", str(pairs)])
+    wrong += run_bodies([str(arms)])
     sys.exit(1 if wrong else 0)
 
 

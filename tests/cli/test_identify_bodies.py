@@ -55,6 +55,26 @@ def test_from_a_log_to_a_urdf(dynid: CommandLine, files: tuple[Path, Path], tmp_
     assert np.abs(tau - still).max() < 0.02 * np.abs(still).max()
 
 
+def test_identify_takes_what_is_known_of_bodies(dynid: CommandLine, files: tuple[Path, Path], tmp_path: Path) -> None:
+    urdf, log = files
+    mass = "M" + load_robot(urdf).links[-1].label
+    known = ("--total-mass", "9", "--bound", f"{mass}=1:2", "--prior-weight", "0.5")
+    refused = dynid.fails("identify", urdf, log, *known)
+    assert "--total-mass" in refused
+    assert "--physical" in refused
+    both = []
+    for command in (
+        ("identify", urdf, log, "--friction", "none", "--out", tmp_path / "r.json", "--physical", tmp_path / "b.json"),
+        ("physical", tmp_path / "r.json", "--out", tmp_path / "p.json"),
+    ):
+        dynid(*command, *known, code=None)  # some of it may be a warning
+        both.append(PhysicalParameters.load(Path(command[-1])))
+    assert both[0].total_mass == pytest.approx(9.0, rel=1e-6)
+    assert 1.0 - 1e-6 <= both[0].value(mass) <= 2.0 + 1e-6
+    assert both[0].prior_weight == 0.5
+    np.testing.assert_allclose(both[0].values, both[1].values)
+
+
 def test_places_are_checked_before_the_work(dynid: CommandLine, files: tuple[Path, Path], tmp_path: Path) -> None:
     urdf, log = files
     assert "must end in .urdf" in dynid.fails("identify", urdf, log, "--urdf", tmp_path / "x.xml")

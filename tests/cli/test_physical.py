@@ -34,7 +34,9 @@ def test_help_has_an_example(dynid: CommandLine, command: str, example: str) -> 
 
 def test_bodies_are_found_shown_and_written(dynid: CommandLine, result: Path, tmp_path: Path) -> None:
     out, facts = tmp_path / "physical.json", tmp_path / "facts.json"
-    done = dynid("physical", result, "--total-mass", "20", "--out", out, "--json", facts)
+    done = dynid(
+        "physical", result, "--total-mass", "20", "--out", out, "--json", facts, code=1
+    )  # random bodies, outside of their links
     for part in ("puma560: bodies of 6 links, 20 kg", "principal moments", "ZZ1", "Fv1", "NRMSE", "bodies can have"):
         assert part in done.out
     assert f"wrote {out}, {facts}" in done.out
@@ -44,6 +46,23 @@ def test_bodies_are_found_shown_and_written(dynid: CommandLine, result: Path, tm
     assert data["values"] == found.values.tolist()
     assert abs(data["total_mass"] - 20.0) < 1e-6
     assert min(np.linalg.eigvalsh(np.array(x["inertia"]))[0] for x in data["links"].values()) > 0.0
+
+
+def test_the_total_mass_and_the_verdict_come_first_and_ranges_on_demand(
+    dynid: CommandLine, result: Path, tmp_path: Path
+) -> None:
+    facts = tmp_path / "facts.json"
+    done = dynid("physical", result, "--ranges", "--json", facts, code=None)
+    first, second = done.out.splitlines()[:2]
+    assert " kg together" in first
+    assert second.startswith("verdict on the bodies: ")
+    assert " inf " in done.out
+    data = json.loads(facts.read_text())
+    assert len(data["ranges"]) == len(data["names"])
+    assert data["range_increase"] >= 9.0
+    assert data["ranges"][data["names"].index("M1")][1] is None  # unbounded
+    assert data["verdict"] in ("good", "usable", "weak", "do not trust")
+    assert "ranges" not in json.loads(dynid("physical", result, "--json", "-", code=None).out)
 
 
 def test_a_prior_and_bounds(dynid: CommandLine, result: Path, tmp_path: Path) -> None:

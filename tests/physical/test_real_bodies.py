@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import dynid
@@ -30,3 +32,30 @@ def test_bodies_predict_almost_as_well(name: str, allowed: float, friction: str 
         assert found.chance < 1e-3
         if friction == PLAIN:  # its drives help the motion: viscous friction below zero at several joints
             assert sum(b.reason.startswith("Fv") for b in found.bindings) >= 3
+
+
+@pytest.mark.parametrize("friction", [PLAIN, "auto"], ids=["plain", "recipe"])
+@pytest.mark.parametrize("name", ["panda", "lwr4", "ur10"])
+def test_masses_without_a_total_are_those_of_the_arm(name: str, friction: str | tuple[str, ...]) -> None:
+    """Near what is published, also where nothing but lengths is known; and validation hardly suffers."""
+    case = CASES[name]
+    robot = dynid.load_robot(case.robot)
+    fit, others = logs(case, robot, cut=False)
+    result = dynid.identify(robot, fit, friction=friction, rotor_inertia=case.rotor_inertia, cutoff=case.cutoff)
+    best = judge(case, dynid.physical_parameters(result, prior_weight=0.0), others[0]).mean()
+    published = robot.published_moving_mass
+    assert published is not None
+    found = dynid.physical_parameters(result)
+    assert abs(found.total_mass / published - 1.0) < 0.35
+    assert judge(case, found, others[0]).mean() < 1.01 * best
+    prior = dict(zip(found.names, found.prior, strict=True))
+    named = {warning.facts["link"] for warning in found.warnings if warning.code == "mass_far_from_prior"}
+    for link in robot.links:
+        ratio = found.value("M" + link.label) / prior["M" + link.label]
+        assert 0.2 < ratio < 3.0 or link.name in named
+    unknown = dynid.identify(
+        replace(robot, published=None), fit, friction=friction, rotor_inertia=case.rotor_inertia, cutoff=case.cutoff
+    )
+    sized = dynid.physical_parameters(unknown)
+    assert abs(sized.total_mass / published - 1.0) < 0.35
+    assert judge(case, sized, others[0]).mean() < 1.01 * best

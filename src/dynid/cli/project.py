@@ -73,6 +73,7 @@ _WITH_OPTIONS = ("identify", "payload", "gains")
 _TYPED = ("json", "xacro", "xacro_arg")
 """Options that are always typed: xacro evaluates expressions, which no file that is found may ask for."""
 
+_OF_BODIES = {"total_mass", "geometry", "bound", "prior_weight"}
 _OUTPUTS = ("out", "report", "urdf", "physical")
 _LARGEST = 1_000_000
 """Bytes of a file that is still read."""
@@ -171,9 +172,11 @@ def complete_words(command: Any, ctx: Any, words: Sequence[str]) -> list[str]:
 def _unused_option_names(command: str, said: Mapping[str, Any]) -> set[str]:
     """Options that a command would refuse beside what else is said: the file holds them for other runs."""
     if command == "identify" and said.get("compare"):
-        return {*"model estimator unknown partial sensor diagnose details physical urdf force out report".split()}
+        single = "model estimator unknown partial sensor diagnose details physical urdf force out report"
+        return {*single.split(), *_OF_BODIES}
     if command == "identify":
         idle = {"every"} | (set() if said.get("urdf") else {"force"})
+        idle |= set() if said.get("urdf") or said.get("physical") else _OF_BODIES
         return idle | (set() if "reaction" in str(said.get("model")) else {"sensor", "partial"})
     reading = {"column", "header", "rows", "units", "gear", "gain", "sign", "zero", "order", "topic"}
     if command == "view" and Path(str(said.get("trajectory", "no.json"))).suffix.lower() in (".json", ".yaml", ".yml"):

@@ -175,7 +175,7 @@ class RangeSearch:
         own = [k for k, name in enumerate(result.names) if name.kind != "friction" and result.white_sigma[k] > 0.0]
         ratio = (result.sigma[own] / result.white_sigma[own]) ** 2
         inflation = max(float(np.quantile(ratio[np.isfinite(ratio)], 0.75)) if own else 1.0, 1.0)
-        self.increase = INCREASE * inflation * (result.quantile / 1.96) ** 2
+        self.increase = INCREASE * inflation * max(result.quantile / 1.96, 1.0) ** 2
         self.tau = np.eye(self.width + 2)[self.width]
         radius, one = float(np.sqrt(self.increase)), ConeRows("equal", self.tau[None, :], np.ones(1))
         self.rows = self._homogeneous_rows(radius)

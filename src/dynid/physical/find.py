@@ -19,7 +19,7 @@ from dynid.physical.check import describe_violations
 from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
 from dynid.physical.parameters import UNLIKELY, PhysicalParameters
-from dynid.physical.prior import Prior, centre_is_outside, find_prior
+from dynid.physical.prior import Prior, centre_is_outside, density_ratio, find_prior
 from dynid.physical.problem import (
     Problem,
     build_problem,
@@ -83,8 +83,9 @@ def physical_parameters(
         raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
     given = None if prior is None else prior if isinstance(prior, Robot) else load_with_locks_of(prior, result.robot)
     seen = identified_combinations(result)
-    believed = scale_prior_to_data(result, seen, find_prior(result.robot, given), total_mass)
     shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot, package_path)
+    solids = {name: (shape.centre, shape.shape) for name, shape in shapes.items()}
+    believed = scale_prior_to_data(result, seen, find_prior(result.robot, given, solids), total_mass)
     demands = BodyConstraints(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
     problem = build_problem(result, seen, believed, demands)
     found = search_bodies(problem, prior_weight)
@@ -239,12 +240,13 @@ def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: 
                 "({prior:.3g} kg by {source})", link=name, mass=float(x[9]), ratio=ratio, source=sources[k],
                 prior=float(prior[first + 9]),
             ))  # fmt: skip
-        if centre_is_outside(robot, k, x):
+        if centre_is_outside(robot, k, x, prior[first : first + 10]):
             warnings.append(Message(
                 "centre_outside_link", "link {link}: its centre of mass ({centre[0]:.3g}, {centre[1]:.3g}, "
                 "{centre[2]:.3g}) m is outside of it", link=name, centre=(x[6:9] / x[9]).tolist(),
             ))  # fmt: skip
-        warnings += [found.about(f"link {name}") for found in describe_violations(x)]
+        if not 0.3 < density_ratio(x, prior[first : first + 10]) < 3.0:  # else it was known
+            warnings += [found.about(f"link {name}") for found in describe_violations(x)]
     return tuple(warnings)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,7 +41,7 @@ ROTOR_SHARE = 0.1
 FROM_SIZE = "its size"
 
 OUTSIDE = 6.0
-"""Spreads of a link's body by size beyond which a centre of mass is outside of the link."""
+"""Spreads (standard deviations of the mass) from a body's centre from which on a centre of mass is outside of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,14 +71,20 @@ class Prior:
         return replace(self, inertia=self.inertia * by[:, None], rotor_scale=self.rotor_scale * by, heaviest=heaviest)
 
 
-def find_prior(robot: Robot, given: Robot | None) -> Prior:
-    """Prior of a robot; `given` is one the user believes in: there an impossible link is an error."""
+def find_prior(robot: Robot, given: Robot | None, solids: Mapping[str, tuple[Array, Array]] | None = None) -> Prior:
+    """Prior of a robot; `given` is one the user believes in: there an impossible link is an error.
+
+    solids: centre and shape of the ellipsoid around a link's shapes, by name; it stands for the link's size.
+    """
     if given is not None:
         refuse_other_robot(robot, given, "the prior")
         refuse_impossible_links(given)
     believed = given or robot
     published = {} if given is not None or robot.published is None else robot.published.links
     sized, notes = bodies_from_sizes(robot), []
+    for k, link in enumerate(robot.links):
+        if solids and link.name in solids:
+            sized[k] = _solid_ellipsoid(*solids[link.name])
     inertia, sources = [], []
     for k, link in enumerate(believed.links):
         zero, own = _known_zero_mask(robot.links[k]), published.get(link.name, np.full(10, np.nan))
@@ -148,11 +154,19 @@ def bodies_from_sizes(robot: Robot) -> list[Array]:
     return bodies
 
 
-def centre_is_outside(robot: Robot, k: int, x: Array) -> bool:
-    """Whether a link's centre of mass is farther from its body by size than OUTSIDE times that body's spread."""
-    sized = bodies_from_sizes(robot)[k]
-    away = x[6:9] / x[9] - sized[6:9] / sized[9]
-    return float(away @ np.linalg.solve(_mass_covariance(sized), away)) > OUTSIDE**2
+def centre_is_outside(robot: Robot, k: int, x: Array, prior: Array) -> bool:
+    """Whether a link's centre of mass is OUTSIDE spreads or more from its body by size, and from its prior."""
+    for body in (bodies_from_sizes(robot)[k], prior):
+        away = x[6:9] / x[9] - body[6:9] / body[9]
+        if float(away @ np.linalg.solve(_mass_covariance(body), away)) < OUTSIDE**2:
+            return False
+    return True
+
+
+def density_ratio(x: Array, prior: Array) -> float:
+    """Density of a body's ellipsoid of inertia over that of its prior's."""
+    spread = np.linalg.det(_mass_covariance(prior)) / np.linalg.det(_mass_covariance(x))
+    return float(x[9] / prior[9] * np.sqrt(spread))
 
 
 def refuse_impossible_links(robot: Robot) -> None:
@@ -241,6 +255,13 @@ def _complete_body(x: Array, sized: Array) -> Array:
     body = to_body(sized * (x[9] / sized[9]))
     centre = body.com if np.isnan(x[6:9]).any() else x[6:9] / x[9]
     return from_body(Body(body.mass, centre, body.inertia))
+
+
+def _solid_ellipsoid(centre: Array, shape: Array) -> Array:
+    """Ten parameters of a solid ellipsoid of DENSITY: (x - centre)' shape^-1 (x - centre) <= 1."""
+    mass = DENSITY * 4.0 / 3.0 * np.pi * float(np.sqrt(np.linalg.det(shape)))
+    spread = shape / 5.0
+    return from_body(Body(mass, centre, mass * (np.trace(spread) * np.eye(3) - spread)))
 
 
 def _blunt_body(x: Array, sized: Array) -> Array:
