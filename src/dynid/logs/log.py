@@ -348,7 +348,7 @@ class Log:
         return log
 
     def _set_source(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
-        """Set where samples come from; nothing is read yet."""
+        """Set the source of the samples, coupling and notes; nothing is read yet."""
         self.source, self.coupling, self.notes = source, coupling, notes
         self._memory: list[list[Samples]] = []  # one list, once it has been read; copies of the log share it
         self._on_read: Callable[[float], None] | None = None
@@ -395,9 +395,9 @@ class Log:
         return self.source.channels
 
     @property
-    def unused(self) -> tuple[str, ...]:
+    def unused_columns(self) -> tuple[str, ...]:
         """Names of columns in the log's file that are not used."""
-        return tuple(getattr(self._whole_source, "unused", ()))
+        return tuple(getattr(self._whole_source, "unused_columns", ()))
 
     @property
     def locks(self) -> dict[str, float]:
@@ -405,9 +405,9 @@ class Log:
         return dict(getattr(self._whole_source, "locks", {}))
 
     @property
-    def standing(self) -> frozenset[str]:
+    def standing_joints(self) -> frozenset[str]:
         """Joints of `locks` that were recorded without torques: they stood there; others are taken to stand at 0."""
-        return frozenset(getattr(self._whole_source, "standing", ()))
+        return frozenset(getattr(self._whole_source, "standing_joints", ()))
 
     @property
     def _whole_source(self) -> Source:

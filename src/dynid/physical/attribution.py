@@ -34,7 +34,7 @@ class DataShares:
 
 
 def find_data_shares(result: Identification, seen: IdentifiedCombinations, problem: Problem) -> DataShares:
-    """How much of each parameter comes from the data, linear-Gaussian, with the prior's deviation of each by itself.
+    """Share of each parameter that comes from the data, linear-Gaussian, and not from the prior.
 
     What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
     that no data show has share 0.
@@ -86,7 +86,7 @@ class Binding:
 
 
 def find_active_bounds(robot: Robot, problem: Problem, prior: Prior, found: FoundBodies) -> tuple[Binding, ...]:
-    """Bounds of the first step, hardest pressed first; none where bodies can have the estimate."""
+    """Active bounds of the first step, hardest pressed first; none where bodies can have the estimate."""
     if found.best is None:
         return ()
     values = problem.values(found.best)
@@ -106,7 +106,7 @@ def find_active_bounds(robot: Robot, problem: Problem, prior: Prior, found: Foun
 
 
 def _describe_binding(x: Array, prior: Array, w: Array) -> Message:
-    """What w'Pw -> 0 means: the mass vanishes, or all of it lies in the plane w[:3] . r + w[3] = 0."""
+    """Message on what w'Pw -> 0 means: the mass vanishes, or all of it lies in a plane."""
     if x[9] < 1e-2 * prior[9]:
         return Message("mass_not_positive", "the data ask for no mass, or a negative one")
     n = w[:3] / max(float(np.linalg.norm(w[:3])), 1e-300)

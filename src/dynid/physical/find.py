@@ -117,7 +117,7 @@ def physical_parameters(
 
 
 def _remove_rounding_errors(result: Identification, values: Array, names: tuple[Parameter, ...]) -> Array:
-    """Known zeros as zeros, and no negative zeros of rounding in what cannot be negative."""
+    """Values with known zeros exactly zero, and no negative zeros where values cannot be negative."""
     zeros = set(result.robot.known_zeros)
     plain = set(result.friction) <= set(PLAIN)
     tidy = values.copy()
@@ -136,7 +136,7 @@ def _smallest_eigenvalue(robot: Robot, k: int, values: Array, problem: Problem, 
 
 
 def _nrmse_per_channel(result: Identification, values: Array) -> Array:
-    """NRMSE per channel from factors."""
+    """NRMSE per channel of values, from the factors of a result."""
     C = len(result.channels)
     squares, counts, total, power = (np.zeros(C) for _ in range(4))
     for of_log in result.factors:
@@ -170,7 +170,7 @@ def _parameter_units(result: Identification, problem: Problem) -> tuple[str, ...
 
 
 def _prior_sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
-    """Where the prior of every link comes from."""
+    """Text on where the prior of every link comes from."""
     named = {} if given is None else {"nominal values": f"the prior '{given.name}'"}
     return tuple(named.get(source, source) for source in prior.sources)
 
@@ -221,7 +221,7 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
 def _cost_warnings(
     result: Identification, bindings: tuple[Binding, ...], before: Array, after: Array, chance: float
 ) -> tuple[Message, ...]:
-    """What the cost of physicality says about the data or the model."""
+    """Warnings on what the cost of physical consistency says about the data or the model."""
     warnings = []
     with np.errstate(invalid="ignore", divide="ignore"):
         growth = after / before - 1.0

@@ -87,7 +87,7 @@ class PhysicalParameters:
 
     @property
     def determined(self) -> tuple[bool, ...]:
-        """Which parameters the data alone determine."""
+        """Whether the data alone determine each parameter."""
         return tuple(bool(share >= DETERMINED) for share in self.structural)
 
     @cached_property
@@ -164,7 +164,7 @@ def _write_parameters_as_rows(x: PhysicalParameters, data: Data) -> Data:
 
 
 def _check_contents(x: PhysicalParameters) -> PhysicalParameters:
-    """What a file states must be about its robot and its identification, and the bodies must be some."""
+    """Raise where a file's parameters are not those of its robot and identification, or its bodies impossible."""
     robot, result, p = x.identification.robot, x.identification, len(x.names)
     standard = robot.parameter_names
     known = parameters_by_name((*result.equation.names, *standard), len(result.factors))
