@@ -33,7 +33,7 @@ def with_bodies(robot: str | Robot, seed: int = 0, *, friction: bool = False) ->
         )
         for link in robot.links
     )
-    return replace(robot, links=links)
+    return replace(robot, links=links, published=None)  # nobody published these
 
 
 def bodied(source: str, seed: int = 0) -> Robot:

@@ -11,7 +11,13 @@ from numpy.testing import assert_allclose
 
 from command_line import CommandLine
 from dynid.cli.output.recordings import write_log
-from loads import LOAD, robot_with_friction, scaled, two_logs
+from dynid.logs.simulate import simulate
+from dynid.robot.inertia import SYMBOLS
+from dynid.robot.io.force_sensor import with_sensor_from_file
+from dynid.robot.load import load_robot
+from fourier import fourier_motion
+from loads import LOAD, carrying, robot_with_friction, scaled, two_logs
+from plates import complete
 
 PLAIN = ("--friction", "viscous,coulomb,offset")
 FACTORS = np.array([0.5, 2.0, 0.8])
@@ -112,3 +118,75 @@ def test_wrong_input_is_refused_in_one_line(dynid: CommandLine, logs: tuple[Path
     assert "one of the inputs" in dynid.fails("gains", robot, *words, robot, "--mass", "1", "--com", "0,0,0")
     assert robot.read_text().startswith("[[joint]]")
     assert "missing.csv" in dynid.fails("payload", "gautier3", *loaded, "--unloaded", tmp_path / "missing.csv")
+
+
+def test_gains_by_a_mass_alone_by_several_or_by_a_joint(
+    dynid: CommandLine, logs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "gains.json"
+    files = [log.with_name(f"{log.stem}_current.csv") for log in logs]
+    second = tmp_path / "second.csv"
+    write_log(second, scaled(two_logs(robot_with_friction("gautier3"), 2.0 * LOAD, noise=0.01, motion=7)[0], FACTORS))
+    pair = ("gains", "gautier3", "--loaded", files[0], "--unloaded", files[1], *PLAIN)
+    reference = ("--reference", f"2={1.0 / FACTORS[1]}")
+    for words in (
+        (*pair, "--mass", "2"),
+        (*pair, "--mass", "2", "--loaded", second, "--mass", "4"),
+        (*pair, *reference),
+        ("gains", "gautier3", "--unloaded", files[1], *PLAIN, *reference),
+    ):
+        dynid(*words, "--json", out)
+        data = json.loads(out.read_text())
+        assert_allclose(data["values"], 1.0 / FACTORS, rtol=0.1)
+    exchanged = dynid("gains", "gautier3", "--loaded", files[1], "--unloaded", files[0], *PLAIN, "--mass", "2", code=1)
+    assert exchanged.err.count("warning") == 1
+    assert "exchanged" in exchanged.err
+    assert "kg (not g)" in dynid(*pair, "--mass", "2000", code=1).err
+    assert "no joint 'elbow'" in dynid.fails(*pair, "--reference", "elbow")
+    assert "--reference" in dynid.fails(*pair, "--reference", "2=much")
+    assert "something that is known" in dynid.fails(*pair)
+    assert "2 payloads for 1 loaded" in dynid.fails(*pair, "--mass", "2", "--mass", "3")
+    assert "--com" in dynid.fails(*pair, "--mass", "2", "--inertia", "0,0,0,0,0,0")
+    assert "with the payload" in dynid.fails("gains", "gautier3", "--unloaded", files[1], *PLAIN, "--mass", "2")
+
+
+def test_intervals_hold_the_gains_as_far_as_said(dynid: CommandLine, logs: tuple[Path, Path], tmp_path: Path) -> None:
+    out, widths = tmp_path / "payload.json", []
+    pair = ("payload", "gautier3", "--loaded", logs[0], "--unloaded", logs[1], *PLAIN)
+    for words in ((), ("--gain-sigma", "0.02"), ("--gain-sigma", "0", "--no-physical")):
+        dynid(*pair, *words, "--json", out)
+        widths.append(json.loads(out.read_text())["mass_sigma"])
+    assert widths[0] > 3.0 * widths[1] > 3.0 * widths[2]
+    assert json.loads(out.read_text())["physical"] is False
+    assert "--gain-sigma" in dynid.fails(*pair, "--gain-sigma", "10")
+    assert "--sensor" in dynid.fails(*pair, "--sensor", tmp_path / "plate.toml")
+    exchanged = dynid("payload", "gautier3", "--loaded", logs[1], "--unloaded", logs[0], *PLAIN, code=1)
+    assert exchanged.err.count("warning") == 1
+    assert "exchanged" in exchanged.err
+
+
+def test_payload_on_a_force_plate(dynid: CommandLine, tmp_path: Path) -> None:
+    """A plate that is declared in a file of its own; two logs, or one and a result."""
+    robot, plate, files = complete(load_robot("puma560")), tmp_path / "plate.toml", []
+    plate.write_text("[sensor]\nposition = [0.0, 0.0, -0.1]\n")
+    on_plate = with_sensor_from_file(robot, plate)
+    for seed, body in enumerate((LOAD, np.zeros(10))):
+        log = simulate(carrying(on_plate, body), fourier_motion(robot, seed=seed, rate=50.0))
+        files.append(tmp_path / f"{seed}.csv")
+        write_log(files[-1], log, on_plate)
+    out, result, plated = (
+        tmp_path / "payload.json",
+        tmp_path / "result.json",
+        ("--model", "reaction", "--sensor", plate),
+    )
+    dynid("identify", "puma560", files[1], *plated, "--out", result, code=None)
+    for unloaded in (files[1], result):
+        dynid("payload", "puma560", "--loaded", files[0], "--unloaded", unloaded, *plated, "--json", out, code=None)
+        data = json.loads(out.read_text())
+        found = dict(zip(data["names"], data["values"], strict=True))
+        for name in ("MX", "MY", "MZ", "ZZ"):
+            assert_allclose(found[name], LOAD[SYMBOLS.index(name)], rtol=1e-3, atol=1e-3)
+        assert data["gain_sigma"] == 0.0
+    assert "gain" in dynid.fails(
+        "payload", "puma560", "--loaded", files[0], "--unloaded", files[1], *plated, "--gain-sigma", "0.1"
+    )

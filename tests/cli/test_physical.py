@@ -35,14 +35,7 @@ def test_help_has_an_example(dynid: CommandLine, command: str, example: str) -> 
 def test_bodies_are_found_shown_and_written(dynid: CommandLine, result: Path, tmp_path: Path) -> None:
     out, facts = tmp_path / "physical.json", tmp_path / "facts.json"
     done = dynid("physical", result, "--total-mass", "20", "--out", out, "--json", facts)
-    for part in (
-        "puma560: bodies of 6 links, 20 kg",
-        "principal moments",
-        "ZZ1",
-        "Fv1",
-        "NRMSE",
-        "bodies can have the identified parameters",
-    ):
+    for part in ("puma560: bodies of 6 links, 20 kg", "principal moments", "ZZ1", "Fv1", "NRMSE", "bodies can have"):
         assert part in done.out
     assert f"wrote {out}, {facts}" in done.out
     data = json.loads(facts.read_text())

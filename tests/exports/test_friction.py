@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from numpy.testing import assert_allclose
 
@@ -109,6 +110,7 @@ def test_refitted_friction_is_never_negative() -> None:
     wrong = dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=log.tau - 3.0 * np.sign(log.v) - 5.0 * log.v)
     found = refit_plain_friction(dynid.identify(robot, wrong, friction=RECIPE), springs=False)
     assert_allclose(found[[0, 1]], 0.0, atol=1e-12)
+    assert not refit_plain_friction(dynid.identify(robot, log, friction=("lag",)), springs=True).any()
 
 
 def test_files_carry_friction_and_say_their_error(tmp_path: Path) -> None:
@@ -146,6 +148,27 @@ def test_mjcf_holds_springs_with_their_offsets(tmp_path: Path) -> None:
     assert done.replay.mean == pytest.approx(done.replay.mean_completed)
     assert not [w for w in done.warnings if w.code in ("position_torques_left_out", "constant_torque_left_out")]
     assert "position_torques_left_out" in [w.code for w in dynid.export(result, tmp_path / "robot.urdf").warnings]
+
+
+def test_columns_of_the_user_are_missing_in_the_file(tmp_path: Path) -> None:
+    """The error with what the file cannot hold contains them, also at a joint whose offset the file holds."""
+    robot = with_bodies("gautier3", friction=True)
+    log = recorded(robot)
+    tau = log.tau + np.outer(20.0 * np.sin(3.0 * log.q[:, 1]), [0.0, 1.0, 0.0])
+    places = np.linspace(-10.0, 10.0, 2001)
+    column = dynid.JointColumn("balance", "2", positions=places, torque=np.sin(3.0 * places))
+    data = dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=tau)
+    result = dynid.identify(robot, data, friction=PLAIN, columns=[column])
+    for name in ("robot.xml", "robot.urdf", "robot.toml"):
+        replay = dynid.export(result, tmp_path / name).replay
+        assert replay is not None
+        assert replay.mean > 5.0 * replay.mean_completed
+        assert replay.mean_completed < 2.0 * result.validation.mean + 0.01
+    function = dynid.JointColumn("balance", "2", function=lambda q, v: np.sin(3.0 * q[:, 1]))
+    dynid.identify(robot, data, friction=PLAIN, columns=[function]).save(tmp_path / "result.json")
+    replay = dynid.export(dynid.Identification.load(tmp_path / "result.json"), tmp_path / "robot.xml").replay
+    assert replay is not None
+    assert np.isnan(replay.completed).tolist() == [False, True, False]  # no file holds the function
 
 
 def test_a_template_gets_the_friction_too(tmp_path: Path) -> None:
@@ -195,3 +218,33 @@ def test_recordings_replayed_by_mujoco(name: str, tmp_path: Path) -> None:
     assert judged.mean() < 1.3 * judge(case, plain, rest[0]).mean()
     assert done.replay is not None
     assert done.replay.mean == pytest.approx(judged.mean(), rel=0.1)
+
+
+class InPinocchio:
+    """Torques of a URDF by pinocchio alone, with the friction that it has read and what the file says it lacks."""
+
+    def __init__(self, path: Path, done: dynid.Export) -> None:
+        self.model = pin.buildModelFromUrdf(str(path))
+        self.rotors = np.array([link.rotor for link in done.subject.robot.links])
+        self.constant = np.array([dict(link.friction)["offset"] for link in done.subject.robot.links])
+
+    def predict(self, motion: Motion) -> Array:
+        model, data, tau = self.model, self.model.createData(), np.empty_like(motion.q)
+        for k in range(len(motion)):
+            tau[k] = pin.rnea(model, data, motion.q[k], motion.v[k], motion.a[k])
+        friction = model.damping * motion.v + model.upperDryFrictionLimit * np.sign(motion.v)
+        return np.asarray(tau + friction + self.rotors * motion.a + self.constant)
+
+
+@pytest.mark.parametrize("name", ["ur10", pytest.param("panda", marks=pytest.mark.slow)])
+def test_recordings_replayed_by_pinocchio(name: str, tmp_path: Path) -> None:
+    """The same for a URDF, with rotor inertias and constant torques, which it cannot hold, added."""
+    case, robot = CASES[name], dynid.load_robot(CASES[name].robot)
+    fit, rest = logs(case, robot, cut=True)
+    options: dict[str, Any] = {"cutoff": case.cutoff, "rotor_inertia": case.rotor_inertia, "validate": rest}
+    plain = dynid.identify(robot, fit, friction=PLAIN, **options)
+    done = dynid.export(dynid.identify(robot, fit, **options), tmp_path / "robot.urdf", force=True)
+    judged = judge(case, InPinocchio(tmp_path / "robot.urdf", done), rest[0])
+    assert judged.mean() < 1.3 * judge(case, plain, rest[0]).mean()
+    assert done.replay is not None
+    assert done.replay.mean_completed == pytest.approx(judged.mean(), rel=0.1)

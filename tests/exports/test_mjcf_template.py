@@ -192,9 +192,10 @@ def test_included_files(tmp_path: Path) -> None:
 
 def test_what_the_model_does_not_have_is_kept_and_named(tmp_path: Path) -> None:
     file = write_arm(tmp_path / "arm.xml", COMPILERS[0])
+    more = " 2" if hasattr(mujoco.MjModel, "jnt_stiffnesspoly") else ""  # polynomials from MuJoCo 4 on
     file.write_text(
         file.read_text()
-        .replace("damping='5'", "damping='5' stiffness='7'")
+        .replace("damping='5'", f"damping='5' stiffness='7{more}'")
         .replace('name="hand"', 'name="hand" gravcomp="1"')
     )
     robot = other_bodies(dynid.load_robot(file))
@@ -254,3 +255,62 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     with pytest.raises(dynid.DynidError) as refused:
         dynid.export(with_bodies("scara"), tmp_path / "new.urdf", template=file)
     assert refused.value.code == "template_of_other_format"
+
+
+def random_mjcf(rng: np.random.Generator) -> str:
+    """Trees with everything that a body may be turned by, frames, classes, riders, and parts without a name."""
+    count = 0
+
+    def numbers(size: int) -> str:
+        return " ".join(f"{x:.4g}" for x in rng.uniform(-0.5, 0.5, size))
+
+    def turn() -> str:
+        given = [f'euler="{numbers(3)}"', f'quat="{numbers(4)}"', f'axisangle="{numbers(4)}"', f'zaxis="{numbers(3)}"']
+        return str(rng.choice([*given, "", 'xyaxes="1 0.1 0 0 1 0.2"', 'euler="1.5708 0 0"']))
+
+    def maybe(share: float, text: str) -> str:
+        return text if rng.random() < share else ""
+
+    def body(depth: int) -> str:
+        nonlocal count
+        count += 1
+        own, parts = count, []
+        for k in range(0 if depth and rng.random() < 0.25 else 1 + (rng.random() < 0.15)):
+            kind, name = rng.choice(["hinge", "hinge", "slide"]), maybe(0.85, f'name="j{own}_{k}"')
+            more = maybe(0.3, 'class="wrist" ') + maybe(0.2, 'ref="0.3"')
+            parts.append(f'<joint {name} type="{kind}" axis="{numbers(3)}" pos="{numbers(3)}" {more}/>')
+        moments = f'diaginertia="0.05 0.04 0.03" {turn()}'
+        parts.append(maybe(0.7, f'<inertial pos="{numbers(3)}" mass="{rng.uniform(0.5, 3.0):.3g}" {moments}/>'))
+        parts.append(f'<geom type="sphere" size="0.05" pos="{numbers(3)}" mass="0.5"/>')
+        box = '<geom type="box" size="0.1 0.1 0.1" mass="0.3"/>'
+        parts.append(maybe(0.3, f'<frame pos="{numbers(3)}" {turn()}>{box}</frame>'))
+        for _ in range(0 if depth > 3 else rng.choice([0, 1, 1, 2]) if depth else 1):
+            child = body(depth + 1)
+            parts.append(f'<frame pos="{numbers(3)}" {turn()}>{child}</frame>' if rng.random() < 0.2 else child)
+        words = maybe(0.85, f'name="b{own}" ') + maybe(0.2, 'childclass="wrist"')
+        return f'<body pos="{numbers(3)}" {turn()} {words}>{"".join(parts)}</body>\n'
+
+    words = [
+        f'angle="{rng.choice(["degree", "radian"])}"',
+        maybe(0.3, f'eulerseq="{rng.choice(["XYZ", "zyx", "ZyX"])}"'),
+    ]
+    words += [maybe(0.2, f'{key}="true"') for key in ("inertiafromgeom", "balanceinertia", "fusestatic")]
+    wrist = '<default class="wrist"><joint damping="1" armature="0.1" frictionloss="0.3"/></default>'
+    return f"<mujoco><compiler {' '.join(words)}/><default>{wrist}</default><worldbody>{body(0)}</worldbody></mujoco>"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_files_are_updated_exactly(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    file = tmp_path / "robot.xml"
+    file.write_text(random_mjcf(rng))
+    robot = dynid.load_robot(file)
+    links = tuple(
+        replace(
+            link, inertia=freeze(link.inertia + (0.0 if "/" in link.name else 0.5) * random_inertia(rng)), rotor=0.2
+        )
+        for link in robot.links
+    )
+    robot = replace(robot, links=links)
+    assert dynid.export(robot, tmp_path / "new.xml", template=file).verification.passed
+    np.testing.assert_allclose(dynid.load_robot(tmp_path / "new.xml").parameters, robot.parameters, atol=1e-7)

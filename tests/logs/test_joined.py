@@ -381,6 +381,7 @@ def test_frames_and_arrays_are_joined(tmp_path: Path) -> None:
         log = read_log(parts, ROBOT)
         assert_array_equal(log.q, truth(t)["q"])
         assert_array_equal(torque(log), truth(t)["tau"])
+        assert f"{len(t)} samples, {t[-1]:.4g} s" in repr(log)
     later = {**drive, "t": t + 50.0}
     with pytest.raises(LogError) as refused:
         read_log([state, later], ROBOT)

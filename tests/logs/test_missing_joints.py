@@ -178,8 +178,8 @@ def test_wheels_that_come_first(arm: Robot, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("absent", "code"),
     [
-        (("lift",), "channel_missing_for_joints"),  # its position matters for `bend`
-        (("turn", "lift"), "channel_missing_for_joints"),
+        (("lift",), "channel_missing_for_joints"),  # between two that are there
+        (("turn", "lift"), None),  # with a warning, see below
         (("lift", "bend"), None),  # beyond the recorded one, whose body they are
         (("turn",), None),  # about the direction of gravity
         (("bend",), None),
@@ -198,6 +198,20 @@ def test_which_joints_may_be_missing(absent: tuple[str, ...], code: str | None, 
     with pytest.raises(LogError) as caught:
         read_log(path, robot)
     assert caught.value.code == code
+
+
+def test_an_unseen_joint_that_turns_gravity_for_the_others_is_locked_with_a_warning(tmp_path: Path) -> None:
+    """A waist that the log does not have: at 0, as an upright robot has it, and its position is asked for."""
+    (tmp_path / "arm.urdf").write_text(arm_urdf())
+    free, held = (load_robot(tmp_path / "arm.urdf", lock=lock) for lock in ({}, {"turn": 0.0, "lift": 0.0}))
+    log = write(tmp_path / "log.csv", recording(held), held.joint_names)
+    found, asked = identify(free, log), identify(held, log)
+    assert_allclose(found.values, asked.values, rtol=1e-12, atol=1e-14)
+    assert found.robot.locks == {"turn": 0.0, "lift": 0.0}
+    told = [warning for warning in found.warnings if warning.code == "position_of_locked_joint_unknown"]
+    assert [warning.facts["joints"] for warning in told] == [["lift"]]
+    codes = {warning.code for warning in identify(load_robot(tmp_path / "arm.urdf", lock={"lift": 0.4}), log).warnings}
+    assert "position_of_locked_joint_unknown" not in codes
 
 
 HAND = "".join(

@@ -19,7 +19,7 @@ STYLES = {
     "q": ["q{}", "q_{}", "q[{}]", "Q{}", "q.{}", "q {}", "pos{}", "position_{}", "positions.{}", "actual_q_{}",
           "joint{}.position", "position.joint{}", "joint{}_pos", "/joint_states/position/joint{}", "joint_{}_position",
           "/arm/joint_states/joint{}/position", "q_joint{}", "measured.q{}", "q{}_rad", "q{} [rad]", "A{}.position",
-          "actuator {} position", "joint_angle_{}", "angles[{}]"],
+          "actuator {} position"],
     "v": ["v{}", "qd{}", "dq_{}", "qdot{}", "q_dot_{}", "velocity[{}]", "vel{}", "joint{}.velocity", "q{}_vel",
           "/joint_states/velocity/joint{}", "v{} (rad/s)", "velocities_{}"],
     "a": ["a{}", "qdd{}", "ddq{}", "qddot_{}", "acceleration.{}", "acc{}", "joint{}_acc", "a{}_rad/s^2"],

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dynid.errors import LogError
 from dynid.logs.log import Log, Samples
 from dynid.logs.read import FileSource, read_log
+from dynid.logs.survey import survey
 from dynid.robot.transform import Array
 from log_makers import arm, fourier
 from log_writers import Message, csv_text, forget_definitions, header, joint_state, type_store, write_bag
@@ -212,6 +213,17 @@ def test_fields_of_the_same_name_are_called_by_their_topics(tmp_path: Path) -> N
     bag = write_bag(tmp_path / "bag", messages)
     log = read_log(bag, ROBOT, topic="/arm/q+/arm/tau", columns={"q": "/arm/q.data", "tau": "/arm/tau.data"})
     check(log, samples, "tau")
+
+
+def test_missing_torques_name_the_topics_that_may_have_them(tmp_path: Path) -> None:
+    x = motion(100.0)
+    messages = [("/js", at, joint_state(at, NAMES, q)) for at, q in zip(stamps(x), x.q, strict=True)]
+    messages += [("/drives", at, floats(np.ones(3))) for at in stamps(x)]
+    log = read_log(write_bag(tmp_path / "bag", messages), ROBOT)
+    with pytest.raises(LogError) as caught:
+        survey(log, ROBOT)
+    assert caught.value.code == "missing_measured_channel"
+    assert caught.value.facts["topics"] == ("/drives (std_msgs/msg/Float64MultiArray)",)
 
 
 def test_a_bag_and_a_file_are_one_recording(tmp_path: Path) -> None:

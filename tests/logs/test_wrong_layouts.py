@@ -78,6 +78,14 @@ def test_names_of_joints_that_change_are_refused(tmp_path: Path) -> None:
     assert caught.value.message.code == "joint_names_vary"
 
 
+def lists_as_text(path: Path) -> None:
+    """A frame of pandas whose cells are lists, as CSV."""
+    rows = [
+        f'{t},"{list(map(float, row[1:4]))}","{list(map(float, row[1:4]))}"' for t, row in zip(T, TABLE, strict=True)
+    ]
+    path.write_text("\n".join(["t,q,tau", *rows]) + "\n")
+
+
 def workbook(path: Path) -> None:
     path.write_bytes(b"PK\x03\x04" + bytes(100))
 
@@ -134,6 +142,8 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, tuple[str, ...], str]] = {
     "a row with a cell less": (short_row, "log.csv", GOOD, "cell_count_mismatch"),
     "a word in a cell": (word_in_cell, "log.csv", GOOD, "values_not_numeric"),
     "lists of different length": (ragged_lists, "log.parquet", (), "column_count_mismatch"),
+    "lists as text": (lists_as_text, "log.csv", (), "missing_positions"),
+    "columns beyond a matrix": (arrays, "log.npz", ("--column", "q=q[:, 2:5]"), "unknown_column"),
     "an Excel workbook": (workbook, "log.xlsx", (), "excel_not_supported"),
     "an Excel workbook under a wrong name": (workbook, "log.csv", (), "not_text"),
     "a MATLAB file without numbers": (object_of_matlab, "log.mat", (), "missing_time"),

@@ -13,13 +13,13 @@ from numpy.testing import assert_allclose
 from scipy.stats import t
 
 import dynid
-from dynid.payload.payload import Payload
-from dynid.robot.inertia import SYMBOLS, Body, from_body, to_body
+from dynid.payload.payload import Payload, nearest_body_values
+from dynid.robot.inertia import SYMBOLS, Body, from_body, pseudo_inertia, to_body
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, with_friction
-from loads import LOAD, carrying, log_along, robot_with_friction, two_logs
+from loads import LOAD, carrying, log_along, robot_with_friction, scaled, two_logs
 from robots import random_inertia, random_tree
 
 
@@ -237,6 +237,143 @@ def test_facts_are_json_and_speak_of_nothing_unknown() -> None:
     assert data["com"][2] is None
     assert data["warnings"] == list(found.warnings)
     assert "cannot be known" in str(found)
+
+
+def coverage_with_wrong_gains(name: str, draws: int, *, alike: bool = False) -> tuple[float, float]:
+    """Shares of ten parameters, and of masses, inside their intervals; gains drawn from gain_sigma, or one for all."""
+    robot, hits = robot_with_friction(name), []
+    for seed in range(draws):
+        rng = np.random.default_rng(1000 + seed)
+        gains = 1.0 + 0.1 * rng.standard_normal(1 if alike else robot.n) * np.ones(robot.n)
+        logs = two_logs(robot, LOAD, rate=25.0, noise=0.02, seed=seed, motion=1 + 2 * seed)
+        recorded = [scaled(log, 1.0 / gains) for log in logs]
+        found = dynid.identify_payload(robot, recorded[0], recorded[1], friction=PLAIN, cutoff=4.0, gain_sigma=0.1)
+        hits.append((found.intervals[:, 0] <= LOAD) & (found.intervals[:, 1] >= LOAD))
+    return float(np.mean(hits)), float(np.mean(hits, axis=0)[9])
+
+
+def test_intervals_hold_wrong_gains() -> None:
+    """Fixed seeds; the slow test counts."""
+    share, mass = coverage_with_wrong_gains("gautier3", 16)
+    assert share >= 0.85
+    assert mass >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize("name", ["gautier3", "puma560"])
+def test_intervals_cover_wrong_gains(name: str, alike: bool) -> None:
+    share, mass = coverage_with_wrong_gains(name, 150, alike=alike)
+    assert 0.91 <= share <= 0.99
+    assert 0.90 <= mass <= 0.99
+
+
+def test_gains_that_are_wrong_alike_are_in_the_default_intervals_only() -> None:
+    robot = robot_with_friction("puma560")
+    loaded, unloaded = (scaled(log, np.full(6, 1.1)) for log in two_logs(robot, LOAD, noise=0.01, rate=50.0))
+    found = dynid.identify_payload(robot, loaded, unloaded, friction=PLAIN)
+    assert found.gain_sigma == 0.1
+    assert found.reference in robot.joint_names
+    assert_allclose(found.mass_sigma, 0.1 * found.mass, rtol=0.1)
+    assert abs(found.mass - 2.0) < found.quantile * found.mass_sigma
+    trusting = dynid.identify_payload(robot, loaded, unloaded, friction=PLAIN, gain_sigma=0)
+    assert abs(trusting.mass - 2.0) > 5.0 * trusting.mass_sigma
+
+
+def test_gains_relative_to_one_another_are_found_along() -> None:
+    """Only the joint that weighs the payload passes its error on."""
+    robot = robot_with_friction("puma560")
+    gains = np.array([1.1, 0.9, 0.95, 1.2, 0.85, 1.05])
+    logs = [scaled(log, gains) for log in two_logs(robot, LOAD)]
+    found = dynid.identify_payload(robot, logs[0], logs[1], friction=PLAIN)
+    weighed = gains[robot.joint_names.index(str(found.reference))]
+    assert_allclose(found.values, weighed * LOAD, rtol=1e-6, atol=1e-7)
+
+
+def test_signs_that_disagree_are_named() -> None:
+    robot = robot_with_friction("gautier3")
+    logs = [scaled(log, np.array([1.0, 1.0, -1.0])) for log in two_logs(robot, LOAD, noise=0.01)]
+    found = dynid.identify_payload(robot, logs[0], logs[1], friction=PLAIN)
+    assert "gains_disagree" in {warning.code for warning in found.warnings}
+
+
+def is_body(p: Array) -> bool:
+    return bool(np.linalg.eigvalsh(pseudo_inertia(p)).min() >= -1e-7 * np.abs(p).max())
+
+
+def test_values_are_those_of_a_body_unless_not_wanted() -> None:
+    """A point mass, of which noise makes an impossible body half of the time."""
+    robot, changed = robot_with_friction("gautier3"), 0
+    load = dynid.payload_parameters(1.0, (0.05, 0.0, 0.1))
+    for seed in range(4):
+        logs = two_logs(robot, load, rate=25.0, noise=0.02, seed=seed)
+        found = dynid.identify_payload(robot, *logs, friction=PLAIN, cutoff=4.0)
+        raw = dynid.identify_payload(robot, *logs, friction=PLAIN, cutoff=4.0, physical=False)
+        assert is_body(found.values)
+        assert_allclose(found.unconstrained, raw.values)
+        assert_allclose(found.sigma, raw.sigma)
+        if is_body(raw.values):
+            assert_allclose(found.values, raw.values)
+        changed += not is_body(raw.values)
+    assert changed
+
+
+def test_the_nearest_body_is_the_nearest() -> None:
+    """No body a step towards any other one is nearer; values that share a body stay."""
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((10, 10)) * np.array([0.02] * 6 + [0.05] * 3 + [0.2])[:, None]
+    C = 0.1 * A @ A.T
+    for _ in range(5):
+        v = from_body(Body(1.0, rng.uniform(-0.1, 0.1, 3), np.zeros((3, 3)))) + np.linalg.cholesky(
+            C
+        ) @ rng.standard_normal(10)
+        found = nearest_body_values(v, C, np.eye(10), np.full(10, 10.0))
+        assert np.linalg.eigvalsh(pseudo_inertia(found)).min() > -1e-7
+        pull = np.linalg.solve(C, found - v)
+        for _ in range(300):
+            other = random_inertia(rng) * rng.uniform(0.01, 2.0)
+            assert pull @ (other - found) > -1e-4 * np.abs(pull) @ (np.abs(other) + np.abs(found))
+    body = random_inertia(rng)
+    S = np.eye(10)[[5, 6, 7, 9]]  # of a SCARA
+    assert_allclose(nearest_body_values(S @ body, C[:4, :4], S, np.ones(4)), S @ body)
+
+
+def test_one_log_and_a_result(tmp_path: Path) -> None:
+    robot = robot_with_friction("puma560")
+    loaded, unloaded = two_logs(robot, LOAD, noise=0.02, rate=50.0)
+    result = dynid.identify(robot, unloaded, friction=PLAIN)
+    result.save(tmp_path / "unloaded.json")
+    for given in (result, tmp_path / "unloaded.json", str(tmp_path / "unloaded.json")):
+        found = dynid.identify_payload(robot, loaded, given, friction=PLAIN)
+        assert np.all(np.abs(found.values - LOAD) < 3.0 * found.sigma)
+        assert found.mass_sigma > 0.05 * found.mass
+    sure = dynid.identify_payload(robot, loaded, result, friction=PLAIN, gain_sigma=0)
+    assert sure.mass_sigma < 0.02 * sure.mass
+
+
+def test_bodies_that_no_tool_is_like_are_named() -> None:
+    robot = robot_with_friction("puma560")
+
+    def codes(p: Array, factor: float = 1.0) -> set[str]:
+        logs = [scaled(log, np.full(6, factor)) for log in two_logs(robot, p, noise=0.002, rate=50.0)]
+        found = dynid.identify_payload(robot, logs[0], logs[1], friction=PLAIN)
+        assert all(warning.remedy for warning in found.warnings)
+        return {warning.code for warning in found.warnings}
+
+    small = (0.01, 0.0, 0.0, 0.01, 0.0, 0.01)
+    assert codes(dynid.payload_parameters(2.0, (0.0, 0.0, 0.1), small)) == set()
+    assert codes(dynid.payload_parameters(2.0, (0.0, 0.0, 0.1), small), 1000.0) >= {"payload_mass_implausible"}
+    assert codes(dynid.payload_parameters(2.0, (0.0, 0.0, 2.5), small)) == {"payload_centre_implausible"}
+    huge = (30.0, 0.0, 0.0, 30.0, 0.0, 30.0)
+    assert codes(dynid.payload_parameters(2.0, (0.0, 0.0, 0.1), huge)) == {"payload_density_implausible"}
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.0, 10, "a", True, float("nan")])
+def test_gain_sigma_is_a_share(value: object) -> None:
+    robot = robot_with_friction("gautier3")
+    with pytest.raises(dynid.DynidError) as error:
+        dynid.identify_payload(robot, *two_logs(robot, LOAD, rate=25.0), gain_sigma=value)  # type: ignore[arg-type]
+    assert error.value.code == "gain_sigma_out_of_range"
 
 
 def bad(change: Callable[[dynid.Robot, dynid.Log, dynid.Log], object]) -> str:

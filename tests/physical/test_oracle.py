@@ -15,7 +15,15 @@ from dynid.physical.cone import symmetric_from_svec
 from dynid.physical.constraints import BodyConstraints, LinearRows
 from dynid.physical.prior import Prior, find_prior
 from dynid.physical.problem import ROTOR_WEIGHT, build_problem, identified_combinations
-from dynid.physical.search import GROWTH, MARGIN, TIE, find_bodies_with_estimate, fit_bodies_to_data, search_bodies
+from dynid.physical.search import (
+    GROWTH,
+    MARGIN,
+    MASS_WEIGHT,
+    TIE,
+    find_bodies_with_estimate,
+    fit_bodies_to_data,
+    search_bodies,
+)
 from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia
 from dynid.robot.robot import Robot
 from frictions import with_friction
@@ -66,7 +74,8 @@ class Oracle:
             S = Li @ P @ Li.T
             self.distance += cp.sum_squares(S - np.eye(4))
             T = (0.5 * (S + S.T) - MARGIN * np.eye(4)) / (1.0 - MARGIN)
-            self.divergence += cp.trace(T) - cp.log_det(T) - 4.0
+            ratio = self.X[first + 9] / prior.inertia[k, 9]
+            self.divergence += cp.trace(T) - cp.log_det(T) - 4.0 + MASS_WEIGHT * (ratio - cp.log(ratio) - 1.0)
             self.conditions += [(S + S.T) / 2 >> MARGIN * np.eye(4), self.X[first + 9] <= prior.heaviest[k]]
             if "Ia" + link.label in names:
                 Ia = self.X[names.index("Ia" + link.label)]
@@ -117,7 +126,10 @@ def test_same_minimum_of_squares_and_divergence(seed: int) -> None:
     for weight in (0.01, 1.0, 100.0):
         found = search_bodies(problem, weight)
         T = [(S - MARGIN * np.eye(4)) / (1.0 - MARGIN) for S in map(symmetric_from_svec, found.x.reshape(-1, 10))]
+        values, names = problem.values(found.x), robot.parameter_names
+        ratios = np.array([values[names.index("M" + link.label)] for link in robot.links]) / prior.inertia[:, 9]
         divergence = sum(np.trace(t) - np.linalg.slogdet(t)[1] - 4.0 for t in T)
+        divergence += MASS_WEIGHT * float((ratios - np.log(ratios) - 1.0).sum())
         mine = problem.squares + problem.cost_over_estimate(found.x) + weight * divergence
         best = oracle.solve(oracle.squares + weight * oracle.divergence, bounded=False)
         assert_allclose(mine, best, rtol=1e-6, atol=1e-4 * weight)

@@ -200,7 +200,7 @@ def test_shares_say_who_decides() -> None:
     assert silent
     assert alone
     assert max(share[name] for name in silent) < 1e-9
-    assert min(share[name] for name in alone) > 0.98
+    assert min(share[name] for name in alone) > 1.0 - np.sqrt(0.02)  # of the standard deviation: 98 % of the variance
     for name in alone:  # parameters that are base parameters themselves keep their deviation
         k = exact.identification.names.index(name)
         assert_allclose(sigma[name], exact.identification.sigma[k], rtol=1e-6)

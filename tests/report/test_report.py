@@ -16,6 +16,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import DynidError, Identification, Log, Motion, Robot, identify, load_robot, simulate, write_report
+from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import UNKNOWN_ORIGIN
 from dynid.messages import Message, Option
 from dynid.report.drawing import draw_robot, middle_posture
@@ -283,12 +284,16 @@ def test_without_logs_the_report_says_so(tmp_path: Path) -> None:
     assert len([d for d in Reader(page).all("div") if d.get("class") == "plot"]) == 3 + 3
 
 
+VERDICT = Verdict("good", (Message("total_mass", "12 kg in all"),), Message("none", "nothing"))
+
+
 @dataclass(frozen=True)
 class Physical:
     names: tuple[str, ...]
     values: Array
     warnings: tuple[Message, ...] = ()
     notes: tuple[Message, ...] = ()
+    verdict: Verdict = VERDICT
 
 
 def test_physical_parameters_stand_beside_nominal_ones(tmp_path: Path) -> None:

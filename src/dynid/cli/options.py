@@ -52,6 +52,12 @@ RowsOption = Annotated[str | None, typer.Option(help="rows to use, FIRST:LAST, c
 PackagePathOption = Annotated[
     list[Path] | None, typer.Option(help="a ROS package, or a folder of packages, for package://; repeatable")
 ]
+TotalMassOption = Annotated[float | None, typer.Option(help="mass of all moving links together, kg")]
+GeometryOption = Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")]
+BoundOption = Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")]
+PriorWeightOption = Annotated[
+    float | None, typer.Option(help="of the prior, in squares of the noise (default: as the fit allows); 0: none")
+]
 SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
 SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]
 

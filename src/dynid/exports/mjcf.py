@@ -461,7 +461,8 @@ class _MjcfTemplate:
         for k, body in enumerate(self.every, 1):
             joints = body.findall("joint")
             for joint, number in zip(joints, range(self.model.body_jntadr[k], self.model.njnt), strict=False):
-                found += [joint] if np.any(self.model.jnt_stiffness[number]) else []
+                more = getattr(self.model, "jnt_stiffnesspoly", np.zeros((self.model.njnt, 1)))[number]
+                found += [joint] if np.any(self.model.jnt_stiffness[number]) or np.any(more) else []
         return found
 
     def nominal_inertia(self, body: Element) -> Array:

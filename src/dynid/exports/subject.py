@@ -333,7 +333,7 @@ def refit_plain_friction(model: Identification, *, springs: bool) -> Array:
         [(w, R[:, :-1]) for w, R in pairs], [(w, R[:, -1]) for w, R in pairs]
     ))  # fmt: skip
     y = y - W[:, ~is_friction] @ np.asarray(model.values)[~is_friction]
-    A = np.array([W[:, group].sum(axis=1) for group in groups]).reshape(len(groups), -1).T
+    A = np.array([W[:, group].sum(axis=1) for group in groups]).reshape(len(groups), len(y)).T
     size = np.linalg.norm(A, axis=0)
     seen = np.flatnonzero(size > 0.0)
     low = np.where(np.array([row for row, _ in places])[seen] == 2, -np.inf, 0.0)

@@ -17,7 +17,7 @@ import numpy as np
 from dynid.dynamics.friction import STILL
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.scene import Stage, standard_columns
-from dynid.errors import ExportError
+from dynid.errors import DynidError, ExportError
 from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import ExportSubject, make_export_subject, with_plain_friction
@@ -381,6 +381,8 @@ class _MujocoFile:
         for k, joint in zip(robot.tree_joints, self.joints, strict=True):
             if k not in held:
                 model.jnt_stiffness[joint] = 0.0
+                if hasattr(model, "jnt_stiffnesspoly"):  # from MuJoCo 4 on
+                    model.jnt_stiffnesspoly[joint] = 0.0
         model.body_gravcomp[:] = 0.0
         model.opt.density = model.opt.viscosity = 0.0
         model.tendon_stiffness[:] = model.tendon_damping[:] = 0.0
@@ -389,6 +391,8 @@ class _MujocoFile:
                 model.dof_armature[at] = 0.0
             if not robot.links[k].friction or k not in robot.active_links:
                 model.dof_damping[at] = model.dof_frictionloss[at] = 0.0
+                if hasattr(model, "dof_dampingpoly"):
+                    model.dof_dampingpoly[at] = 0.0
 
     def coupling_error(self, motion: Motion, shown: Path) -> float:
         """Largest error of the file's couplings and loops along a motion that closes them here."""
@@ -463,7 +467,7 @@ class Replay:
 
     nrmse (n,): as the file is; completed (n,): with what it cannot hold added, constant torques and those of own
     columns, in a URDF rotor inertias, too. Both sides are filtered alike with `cutoff` (Hz). is_validation: whether the
-    recordings were not used for fitting. identified: mean NRMSE of the result itself.
+    recordings were not used for fitting. identified: mean NRMSE of the result itself on such data.
     """
 
     reader: str
@@ -476,12 +480,12 @@ class Replay:
     @property
     def mean(self) -> float:
         """Mean NRMSE over the joints, of the file as it is."""
-        return float(np.nanmean(self.nrmse))
+        return _mean_of_known(self.nrmse)
 
     @property
     def mean_completed(self) -> float:
         """Mean NRMSE over the joints, with what the file cannot hold added."""
-        return float(np.nanmean(self.completed))
+        return _mean_of_known(self.completed)
 
     @property
     def warnings(self) -> tuple[Message, ...]:
@@ -495,11 +499,18 @@ class Replay:
     def __str__(self) -> str:
         data = "validation data" if self.is_validation else "the data used"
         band = "unfiltered" if self.cutoff is None else f"{self.cutoff:.4g} Hz"
-        return (
-            f"replayed by {self.reader} on {data} ({band}): mean NRMSE {self.mean:.4f}; {self.mean_completed:.4f} with "
-            f"what the file cannot hold (constant torques, rotor inertias of a URDF) added; {self.identified:.4f} as "
-            "identified"
-        )
+        text = f"replayed by {self.reader} on {data} ({band}): mean NRMSE {self.mean:.4f}, as identified "
+        text += f"{self.identified:.4f}"
+        if np.isnan(self.mean_completed) or np.array_equal(self.nrmse, self.completed):
+            return text
+        lacking = "constant torques, your own columns, rotor inertias in a URDF"
+        return f"{text}; {self.mean_completed:.4f} with what the file cannot hold ({lacking})"
+
+
+def _mean_of_known(nrmse: Array) -> float:
+    """Mean of what is not NaN, NaN where nothing is."""
+    known = nrmse[~np.isnan(nrmse)]
+    return float(known.mean()) if len(known) else np.nan
 
 
 def replay_under_name(path: Path, subject: ExportSubject, lock: Mapping[str, float], shown: Path) -> Replay | None:
@@ -509,11 +520,14 @@ def replay_under_name(path: Path, subject: ExportSubject, lock: Mapping[str, flo
         return None
     stretch, t, q, v, a, measured = model.replay.arrays()
     motion = Motion(np.arange(float(len(t))), q, v, a)
-    robot, friction = subject.robot, [dict(subject.robot.links[k].friction) for k in subject.robot.active_links]
-    missing = np.array([f.get("offset", 0.0) for f in friction]) + np.zeros_like(q)
+    robot, missing = subject.robot, np.zeros_like(q)
     for column in model.equation.user_columns:
-        torque = column.values(robot.joint_names, q, v) * model.column_values[model.equation.names.index(column.name)]
-        missing[:, robot.joint_names.index(column.joint)] += torque
+        size = model.column_values[model.equation.names.index(column.name)]
+        own = missing[:, robot.joint_names.index(column.joint)]
+        try:
+            own += column.values(robot.joint_names, q, v) * size
+        except DynidError:  # a Python function, which no file of a result holds
+            own += np.nan
     reader = "dynid"
     if suffix == ".xml":
         try:
@@ -525,8 +539,7 @@ def replay_under_name(path: Path, subject: ExportSubject, lock: Mapping[str, flo
             reader, file = "MuJoCo", _MujocoFile.load(mujoco, path, robot, shown)
             tau = file.torques(motion, "CONTACT", "LIMIT", "EQUALITY")
             subject = file.with_own_springs(subject)
-        if subject.springs is not None:
-            missing = np.where(subject.springs > 0.0, 0.0, missing)
+        missing += subject.offsets if subject.springs is None else np.where(subject.springs > 0.0, 0.0, subject.offsets)
     elif suffix == ".urdf":
         import pinocchio as pin
 
@@ -538,12 +551,12 @@ def replay_under_name(path: Path, subject: ExportSubject, lock: Mapping[str, flo
         dry = getattr(file, "upperDryFrictionLimit", None)
         dry = file.friction if dry is None else dry
         tau = _pinocchio_torques(pin, file, robot, motion, lock) - rotors + file.damping[at] * v + dry[at] * sign
-        missing = missing + rotors
+        missing += subject.offsets + rotors
     else:
-        tau = _torques_with_plain_friction(subject, motion) + missing
-        missing = np.zeros_like(q)
+        tau = _torques_with_plain_friction(subject, motion) + subject.offsets
     errors = [_filtered_nrmse(stretch, t, measured, x, model.cutoff) for x in (tau, tau + missing)]
-    return Replay(reader, errors[0], errors[1], model.cutoff, model.replay.is_validation, model.validation.mean)
+    score = model.validation if model.replay.is_validation else model.fit
+    return Replay(reader, errors[0], errors[1], model.cutoff, model.replay.is_validation, score.mean)
 
 
 def _torques_with_plain_friction(subject: ExportSubject, motion: Motion) -> Array:

@@ -134,7 +134,7 @@ def _check_units_fit_joints(log: str, channel: str, units: tuple[str, ...], robo
 
 TIMES = frozenset({"t", "time", "times", "timestamp", "timestamps", "stamp"})
 _CHANNELS = {
-    "q": ("q", "position", "positions", "pos", "qpos", "angle", "angles"),
+    "q": ("q", "position", "positions", "pos", "qpos"),
     "v": ("v", "qd", "dq", "velocity", "velocities", "vel", "qdot", "qvel"),
     "a": ("a", "qdd", "ddq", "acceleration", "accelerations", "acc", "qddot", "qacc"),
     "tau": ("tau", "torque", "torques", "effort", "efforts", "current", "currents", "trq"),

@@ -12,7 +12,7 @@ from dynid.logs.column_mapping import ColumnMapping, ColumnPlace, read_field_nam
 from dynid.logs.column_names import REACTION, ColumnNameReader, Meaning, reaction_channels, split_unit
 from dynid.logs.readers.table import Field, Wanted
 from dynid.messages import ANYTHING, Message, Option, Wording
-from dynid.robot.locking import may_lack_last_joints, torques_independent_of_positions
+from dynid.robot.locking import may_be_locked_unseen, may_lack_last_joints
 from dynid.robot.robot import Robot
 
 # Which of the columns of one channel belongs to which joint.
@@ -245,8 +245,8 @@ class _ColumnMatching:
         """Joints without positions or torques in the file, with the column of their positions, if any.
 
         Raised is what is missing where fewer than half of the joints are there beside more that the robot has not, or
-        all of them, most without torques, where a joint has torques but no positions, where the position that a
-        joint lacks matters for those beyond, and where loops would not close.
+        all of them, most without torques, where a joint has torques but no positions, where one lies
+        between others that the file has, and where loops would not close.
         """
         if not self.lacking:
             return {}
@@ -261,7 +261,7 @@ class _ColumnMatching:
         if minority and len(strange) > self.robot.n - len(unknown):
             raise self._other_robot_error(strange)
         few = blind or moved or (minority and not unknown) or bool(self.robot.closures)
-        few = few or not torques_independent_of_positions(self.robot, unknown)
+        few = few or not may_be_locked_unseen(self.robot, unknown)
         for channel, error in self.lacking.items():
             if few or any(channels[channel][j] is None for j in kept):
                 raise error

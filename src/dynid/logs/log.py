@@ -400,6 +400,11 @@ class Log:
         return tuple(getattr(self._whole_source, "unused_columns", ()))
 
     @property
+    def other_topics(self) -> tuple[str, ...]:
+        """Topics of a bag that are not read; nothing for other logs."""
+        return tuple(getattr(getattr(self._whole_source, "table", None), "other_topics", ()))
+
+    @property
     def locks(self) -> dict[str, float]:
         """Joints of the robot that the recording does not have, with the positions at which they are held, rad or m."""
         return dict(getattr(self._whole_source, "locks", {}))

@@ -493,7 +493,9 @@ class FileSource:
         """Bytes of the files, or of the arrays of a frame."""
         if self.stamp is not None:
             return sum(look[2] for look in self.stamp)
-        return 8 * sum(math.prod(entry.shape) for entry in self.table.fields)
+        parts = getattr(self.table, "tables", ())  # a joined table knows no length
+        tables: list[Table] = [part.table for part in parts] or [self.table]
+        return 8 * sum(math.prod(entry.shape) for table in tables for entry in table.fields)
 
     @property
     def part(self) -> RowRange:
@@ -714,7 +716,7 @@ def read_log(
     Joints that the file does not have, such as those of a gripper, are not columns of the log: its `locks` hold their
     positions, 0 where there are none, or the recorded one of a joint that stands still and has no torques; functions
     that take the log lock these joints of the robot. Columns that are counted must be those of the arm before the
-    gripper, and where the others stand must not matter.
+    gripper; a joint between two that are there is an error.
 
     Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
     all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with

@@ -328,9 +328,11 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[i
             others = log.unused_columns
             beside = "; beside those in use it has {others}" if others else ""
             more = [f"... ({len(others)} in all)"] if len(others) > 20 else []
+            topics = log.other_topics
+            beside += "; it also has the topics {topics:12}, which {topic} joins" if topics else ""
             raise LogError(
                 log.name, "missing_measured_channel", "it has no {quantity}",
-                "name the columns with {columns}" + beside, channel=missing[0],
+                "name the columns with {columns}" + beside, channel=missing[0], topics=topics, topic=Option("topic"),
                 quantity="joint torques" if missing[0] == "tau" else "forces on the base",
                 columns=Option("columns", {missing[0]: [ANYTHING]}), others=[*others[:20], *more],
             )  # fmt: skip

@@ -16,7 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
-from dynid.estimation.inference.between_logs import LEAST_SHARE, contrast_logs
+from dynid.estimation.inference.between_logs import POOLED
 from dynid.estimation.inference.jackknife import Jackknife, jackknife
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, Solution, solve
@@ -171,26 +171,23 @@ class BilinearSolution:
         )
 
     def deviations(self) -> Jackknife | None:
-        """Standard deviations by the jackknife, grown by the variance between logs; None where blocks are few.
+        """Standard deviations by the jackknife, grown by what blocks do not show; None where these are few.
 
-        What the model lacks follows the motion. Neither a drive factor nor a payload shows in one log alone, but most
-        base parameters do: by how much their values without a log scatter more than the blocks say, everything may.
+        What the model lacks follows the motion, of which there are as few as logs: that share of the variance, all but
+        the textbook's, has the degrees of freedom that `identify` gives it between logs (Welch-Satterthwaite).
         """
-        found, blocks = jackknife(self.unknowns, self.solution, self.blocks), self.blocks
-        contrasts = None if found is None else contrast_logs(self.unknowns, self.solution, blocks)
-        if found is None or contrasts is None:
-            return found
-        shifts, shares = contrasts.shifts_without_each_log()
-        first, variance = self.problem.first_payload_index, np.diag(found.covariance)
-        robot = set(self.problem.unknowns.names[:first])
-        own = np.array([name in robot and name.kind == "inertial" for name in self.unknowns.names]) & (variance > 0.0)
-        used = (shares > LEAST_SHARE) & (shares < 1.0 - LEAST_SHARE) & own
-        if not used.any():
-            return found
-        each = (shifts**2 / np.where(own, variance, 1.0))[used] - (shares / (1.0 - shares))[used]
-        K = len(contrasts.logs)
-        growth = 1.0 + max(0.0, (K - 1.0) / K * float(each.sum()) / own.sum())
-        return replace(found, covariance=growth * found.covariance)
+        from scipy.stats import t
+
+        found = jackknife(self.unknowns, self.solution, self.blocks)
+        if found is None:
+            return None
+        white, variance = np.diag(self.solution.covariance), np.diag(found.covariance)
+        seen = (white > 0.0) & (variance > 0.0)
+        share = max(0.0, 1.0 - float(np.median(white[seen] / variance[seen]))) if seen.any() else 0.0
+        few, many = POOLED + self.problem.runs.state.logs - 1.0, found.groups - 1.0
+        freedom = 1.0 / (share**2 / min(few, many) + (1.0 - share) ** 2 / many)
+        growth = max(1.0, float(t.ppf(0.975, freedom)) / found.quantile)
+        return replace(found, covariance=growth**2 * found.covariance)
 
     def nrmse(self, factors: Factors) -> Array:
         """NRMSE per channel over all logs, NaN where no signal was used."""

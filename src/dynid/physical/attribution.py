@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse as sparse
 
 from dynid.estimation.identification import Identification
 from dynid.messages import Message
-from dynid.physical.cone import smallest_relative_eigenvalue
+from dynid.physical.cone import UNIT, ConeRows, Matrix, minimise_over_cones, smallest_relative_eigenvalue
 from dynid.physical.prior import Prior
 from dynid.physical.problem import IdentifiedCombinations, Problem
 from dynid.physical.search import MARGIN, FoundBodies
@@ -23,7 +25,7 @@ DETERMINED = 1.0 - 1e-6
 class DataShares:
     """structural: 1 where the identified parameters determine a parameter, 0 where they do not touch it.
 
-    from_data: how much of the doubt of the prior the data, with their noise, take away (0 to 1); sigma: standard
+    from_data: by how much the data, with their noise, reduce the prior's standard deviation (0 to 1); sigma: standard
     deviation, NaN where the prior has a say. Both are those of bodies inside their bounds: a bound that binds makes
     deviations smaller.
     """
@@ -58,7 +60,8 @@ def find_data_shares(result: Identification, seen: IdentifiedCombinations, probl
     TV = T @ V
     with np.errstate(divide="ignore", invalid="ignore"):
         remaining = np.einsum("ij,jk,ik->i", TV, left, TV)
-        from_data = np.where(prior > 0.0, np.clip((known - remaining) / prior, 0.0, 1.0), 1.0)
+        left_over = np.sqrt(np.clip(1.0 - (known - remaining) / prior, 0.0, 1.0))
+        from_data = np.where(prior > 0.0, np.where(left_over < 1e-7, 1.0, 1.0 - left_over), 1.0)
     variance = np.einsum("ij,jk,ik->i", TV, C, TV)
     determined = structural >= DETERMINED
     friction = np.arange(len(problem.names)) >= len(result.robot.parameter_names)
@@ -122,3 +125,137 @@ def _describe_binding(x: Array, prior: Array, w: Array) -> Message:
         "triangle_inequality_violated", "the data violate the triangle inequality about its centre of mass (no extent "
         "along ({direction[0]:.2f}, {direction[1]:.2f}, {direction[2]:.2f}))", direction=n.tolist(),
     )  # fmt: skip
+
+
+# Ranges: how far each parameter can be moved by bodies that can exist and fit as well.
+
+
+INCREASE = 9.0
+"""Growth of the misfit within which bodies count as fitting as well, in jackknife variances: three deviations."""
+
+CAP = 1e3
+"""Traces of S up to which bodies are looked for: what goes further counts as unbounded."""
+
+LOOSE = (1e-8, 1e-6)
+"""Tolerances of the solver, tried in turn."""
+
+THIN = 1e-6
+"""Least eigenvalue of S of bodies that can exist."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyRanges:
+    """Low and high end (standard parameters, 2), and those of the links' centres of mass (links, 3, 2) in m.
+
+    Infinite ends: unbounded. increase: of the misfit over that of the best bodies, in squares of the noise.
+    """
+
+    parameters: Array
+    centres: Array
+    increase: float
+
+
+class RangeSearch:
+    """Extremes over all bodies under the problem's rows whose misfit is at most `increase` above the least.
+
+    Friction, and whatever else no link has, is free: it is projected out. The unknowns (x, tau, t) are homogeneous: x
+    and the misfit t are multiples of tau, which is 1 for parameters. For a centre of mass, a ratio, the mass is 1
+    instead (Charnes and Cooper 1962).
+    """
+
+    def __init__(self, result: Identification, problem: Problem) -> None:
+        self.width: int = problem.basis.shape[1] - (len(problem.names) - len(result.robot.parameter_names))
+        self.problem = problem
+        A, b = problem.data @ problem.seen / problem.unit, problem.data @ problem.estimate / problem.unit
+        free = scipy.linalg.orth(A[:, self.width :]) if A.shape[1] > self.width else np.zeros((len(A), 0))
+        A = A[:, : self.width]
+        U, s, Vt = np.linalg.svd(A - free @ (free.T @ A), full_matrices=False)
+        keep = s > 1e-11 * s[0]
+        self.data, self.target = s[keep, None] * Vt[keep], U[:, keep].T @ b
+        own = [k for k, name in enumerate(result.names) if name.kind != "friction" and result.white_sigma[k] > 0.0]
+        ratio = (result.sigma[own] / result.white_sigma[own]) ** 2
+        inflation = max(float(np.quantile(ratio[np.isfinite(ratio)], 0.75)) if own else 1.0, 1.0)
+        self.increase = INCREASE * inflation * (result.quantile / 1.96) ** 2
+        self.tau = np.eye(self.width + 2)[self.width]
+        radius, one = float(np.sqrt(self.increase)), ConeRows("equal", self.tau[None, :], np.ones(1))
+        self.rows = self._homogeneous_rows(radius)
+        self.ends_at_least = minimise_over_cones(*self._goal(np.eye(self.width + 2)[-1]), [one, *self.rows], LOOSE)
+        if self.is_feasible:
+            least = float(self.ends_at_least.v[-1]) * radius
+            self.rows = self._homogeneous_rows(float(np.hypot(least, radius)))
+            limit = (np.eye(self.width + 2)[-1] - self.tau)[None, :]
+            self.rows.append(ConeRows("below", limit, np.zeros(1)))
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the solver found the least misfit; without it nothing can be said."""
+        return self.ends_at_least.status == "solved"
+
+    def find(self, value: Array, constant: float = 0.0, over: Array | None = None) -> tuple[float, float]:
+        """Low and high end of value @ x + constant, or of (value @ x) / (over @ x)."""
+        value = np.concatenate([value[: self.width], [0.0, 0.0]])
+        size = float(np.abs(value).max())
+        if size == 0.0:
+            return constant, constant
+        norm = self.tau if over is None else np.concatenate([over[: self.width], [0.0, 0.0]])
+        mass = float(np.abs(norm).max())
+        unit, ends = ConeRows("equal", norm[None, :] / mass, np.ones(1)), []
+        for sign in (1.0, -1.0):
+            end = -sign * np.inf
+            if self.is_feasible:
+                answer = minimise_over_cones(*self._goal(sign * value / size), [unit, *self.rows], LOOSE)
+                reach = float(value @ answer.v) / (1.0 if over is None else mass)
+                caps = answer.multipliers[1 : 1 + self._caps] * CAP * float(self.tau @ answer.v)
+                if answer.status == "solved" and caps.max() * size < 0.02 * max(abs(float(value @ answer.v)), 1e-9):
+                    end = constant + reach
+            ends.append(end)
+        return ends[0], ends[1]
+
+    def _goal(self, gradient: Array) -> tuple[Matrix, Array]:
+        """A linear goal for the solver."""
+        return sparse.csc_matrix((len(gradient),) * 2), gradient
+
+    @property
+    def _caps(self) -> int:
+        """Number of rows that keep bodies and rotors from growing without end."""
+        return self.width - 9 * len(self.problem.links)
+
+    def _homogeneous_rows(self, radius: float) -> list[ConeRows]:
+        """Caps, the misfit over a radius, the user's rows, and bodies."""
+        problem, n, L = self.problem, self.width, len(self.problem.links)
+
+        def of_tau(matrix: Array, right: Array) -> Array:
+            return np.column_stack([matrix, -right, np.zeros(len(right))])
+
+        caps = np.zeros((self._caps, n))
+        for i in range(L):
+            caps[i, 10 * i : 10 * i + 10] = UNIT
+        caps[L:, 10 * L :] = np.eye(n - 10 * L)
+        ball = np.concatenate([-np.eye(n + 2)[-1:], of_tau(self.data, self.target) / radius])
+        found = [
+            ConeRows("below", of_tau(caps, np.full(len(caps), CAP)), np.zeros(len(caps))),
+            ConeRows("ball", ball, np.zeros(len(ball))),
+            ConeRows("below", -self.tau[None, :], np.zeros(1)),
+        ]
+        for kind, rows in (("equal", problem.equal), ("below", problem.below)):
+            own = np.abs(rows.matrix[:, n:]).max(axis=1, initial=0.0) == 0.0  # not those of friction, which is free
+            found.append(ConeRows(kind, of_tau(rows.matrix[own, :n], rows.right[own]), np.zeros(int(own.sum()))))
+        bodies = of_tau(-np.eye(n)[: 10 * L], -THIN * np.tile(UNIT, L))
+        return [*found, ConeRows("psd", bodies, np.zeros(10 * L))]
+
+
+def find_ranges(result: Identification, problem: Problem) -> BodyRanges:
+    """Ranges of all standard parameters and centres of mass; the problem's coordinates should be near the bodies."""
+    search, robot = RangeSearch(result, problem), result.robot
+    k = len(robot.parameter_names)
+    ends = []
+    for name, row, constant in zip(robot.parameter_names, problem.basis[:k], problem.constant[:k], strict=True):
+        low, high = search.find(row, constant)
+        positive = name.symbol in ("M", "XX", "YY", "ZZ") or name.kind == "rotor"
+        ends.append((max(low, 0.0) if positive and high > 0.0 else low, high))
+    centres = np.full((len(robot.links), 3, 2), np.nan)
+    for i in problem.links:
+        first = robot.parameter_names.index("MX" + robot.links[i].label)
+        for axis in range(3):
+            centres[i, axis] = search.find(problem.basis[first + axis], over=problem.basis[first + 3])
+    return BodyRanges(np.array(ends), centres, search.increase)

@@ -106,7 +106,10 @@ ITERATIONS = 300
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConeRows:
-    """Conditions on v: right - matrix @ v is zero (equal), not negative (below), or svec of PSD blocks of ten rows."""
+    """Conditions on v: right - matrix @ v is zero (equal), not negative (below), or svec of PSD blocks of ten rows.
+
+    ball: its first element is at least the norm of the others.
+    """
 
     kind: str
     matrix: Matrix
@@ -122,7 +125,9 @@ class ConeSolution:
     multipliers: Array
 
 
-def minimise_over_cones(hessian: Matrix, gradient: Array, rows: list[ConeRows]) -> ConeSolution:
+def minimise_over_cones(
+    hessian: Matrix, gradient: Array, rows: list[ConeRows], tolerances: tuple[float, ...] = TOLERANCES
+) -> ConeSolution:
     """Minimise v'Hv / 2 + g'v under linear rows and cones."""
     import clarabel
 
@@ -133,13 +138,15 @@ def minimise_over_cones(hessian: Matrix, gradient: Array, rows: list[ConeRows]) 
             cones.append(clarabel.ZeroConeT(len(row.right)))
         elif row.kind == "below":
             cones.append(clarabel.NonnegativeConeT(len(row.right)))
+        elif row.kind == "ball":
+            cones.append(clarabel.SecondOrderConeT(len(row.right)))
         else:
             cones += [clarabel.PSDTriangleConeT(4)] * (len(row.right) // 10)
     H = sparse.csc_matrix(sparse.triu(sparse.csc_matrix(hessian)))
     A = sparse.csc_matrix(sparse.vstack([sparse.csc_matrix(row.matrix) for row in used]))
     b, g = np.concatenate([row.right for row in used]), np.asarray(gradient)
     status = ""
-    for tolerance in TOLERANCES:
+    for tolerance in tolerances:
         found = clarabel.DefaultSolver(H, g, A, b, cones, _solver_settings(tolerance)).solve()
         status = str(found.status)
         if status in ("Solved", "AlmostSolved"):

@@ -15,13 +15,15 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.messages import Message, Option, messages_in
 from dynid.physical.attribution import Binding, find_active_bounds, find_data_shares
+from dynid.physical.check import describe_violations
 from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
-from dynid.physical.parameters import PhysicalParameters
-from dynid.physical.prior import Prior, find_prior
+from dynid.physical.parameters import UNLIKELY, PhysicalParameters
+from dynid.physical.prior import Prior, centre_is_outside, find_prior
 from dynid.physical.problem import (
     Problem,
     build_problem,
+    demand_rows,
     identified_combinations,
     scale_prior_to_data,
 )
@@ -34,7 +36,8 @@ from dynid.robot.transform import Array
 WORSE = 0.05
 """Growth of a channel's NRMSE from which on the cost of physicality is a warning."""
 
-UNLIKELY = 1e-3
+FEWEST_TIMES, MOST_TIMES = 0.2, 3.0
+"""Masses over their prior beyond which they are named."""
 
 
 @one_blas_thread
@@ -88,6 +91,7 @@ def physical_parameters(
     values = _remove_rounding_errors(result, problem.values(found.x), problem.names)
     fitted = result.values + (problem.seen @ found.x - problem.estimate)
     best = result.values if found.best is None else result.values + (problem.seen @ found.best - problem.estimate)
+    equations, inequalities = demand_rows(result, problem.names, demands)
     bindings = find_active_bounds(result.robot, problem, believed, found)
     shares = find_data_shares(result, seen, problem)
     before, after = _nrmse_per_channel(result, np.asarray(result.values)), _nrmse_per_channel(result, fitted)
@@ -111,8 +115,13 @@ def physical_parameters(
         eigenvalues=np.array([_smallest_eigenvalue(result.robot, k, values, problem, believed) for k in problem.links]),
         bindings=bindings,
         notes=(*believed.notes, *shape_notes, *_friction_notes(result)),
-        warnings=_cost_warnings(result, bindings, before, after, chance),
+        warnings=(
+            *_cost_warnings(result, bindings, before, after, chance),
+            *_implausible_bodies(result.robot, problem, values, _prior_sources(believed, given)),
+        ),
         prior_weight=found.weight,
+        equations=equations,
+        inequalities=inequalities,
     )
 
 
@@ -216,6 +225,27 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
             parameters=names,
         ))  # fmt: skip
     return tuple(notes)
+
+
+def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: tuple[str, ...]) -> tuple[Message, ...]:
+    """Bodies that can exist and that nobody would build: far from their prior, outside of their link, too dense."""
+    warnings, prior = [], problem.values(problem.centre)
+    for k in problem.links:
+        first, name = problem.names.index("XX" + robot.links[k].label), robot.links[k].name
+        x, ratio = values[first : first + 10], float(values[first + 9] / prior[first + 9])
+        if not FEWEST_TIMES < ratio < MOST_TIMES:
+            warnings.append(Message(
+                "mass_far_from_prior", "link {link}: the data ask for {mass:.3g} kg, {ratio:.2g} times its prior "
+                "({prior:.3g} kg by {source})", link=name, mass=float(x[9]), ratio=ratio, source=sources[k],
+                prior=float(prior[first + 9]),
+            ))  # fmt: skip
+        if centre_is_outside(robot, k, x):
+            warnings.append(Message(
+                "centre_outside_link", "link {link}: its centre of mass ({centre[0]:.3g}, {centre[1]:.3g}, "
+                "{centre[2]:.3g}) m is outside of it", link=name, centre=(x[6:9] / x[9]).tolist(),
+            ))  # fmt: skip
+        warnings += [found.about(f"link {name}") for found in describe_violations(x)]
+    return tuple(warnings)
 
 
 def _cost_warnings(

@@ -11,10 +11,14 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import PhysicalError
+from dynid.estimation.diagnostics.verdict import LEVELS, Level, Verdict
 from dynid.estimation.identification import Identification, StoredIdentification
 from dynid.estimation.records import Known, check_shape, split_parameter_rows
-from dynid.messages import Message
-from dynid.physical.attribution import DETERMINED, Binding
+from dynid.messages import Message, Option, Wording
+from dynid.physical.attribution import DETERMINED, Binding, BodyRanges, find_ranges
+from dynid.physical.constraints import BodyConstraints, LinearRows
+from dynid.physical.prior import FROM_SIZE, Prior
+from dynid.physical.problem import demand_rows, identified_combinations, problem_of_rows
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter, parameters_by_name
@@ -22,6 +26,12 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
 from dynid.storage.records import ROW, Data, Form, Limit, json_text, read_record, to_plain_data
+
+UNLIKELY = 1e-3
+"""Probability below which noise does not explain that bodies cannot have the estimate."""
+
+SHOWN = 0.5
+"""Share of a mass that comes from the data from which on it counts as shown by them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +44,8 @@ class PhysicalParameters:
     nrmse_after per channel on the data used; cost: how much the sum of squares grew, in squares of the noise; chance:
     probability that noise alone makes bodies differ so much from the estimate (from the jackknife's covariance).
     eigenvalues: smallest share of its prior that each link with mass keeps, at least `margin`. bindings: bounds that
-    the data press against. prior_weight: of the divergence from the prior, in squares of the noise (None: in files of
-    before).
+    the data press against. prior_weight: of the divergence from the prior, in squares of the noise. equations,
+    inequalities: what bodies satisfy beside the data. The last three are None in files of before.
     """
 
     identification: StoredIdentification
@@ -58,6 +68,8 @@ class PhysicalParameters:
     notes: tuple[Message, ...]
     warnings: tuple[Message, ...]
     prior_weight: Annotated[float, Limit(ge=0.0)] | None = None
+    equations: LinearRows | None = None
+    inequalities: LinearRows | None = None
 
     @cached_property
     def robot(self) -> Robot:
@@ -91,9 +103,89 @@ class PhysicalParameters:
         return tuple(bool(share >= DETERMINED) for share in self.structural)
 
     @cached_property
+    def verdict(self) -> Verdict:
+        """How far to trust the bodies: no further than the identification, nor than what is known of their masses."""
+        codes, sizes = {warning.code for warning in self.warnings}, self.prior_source.count(FROM_SIZE)
+        reasons = [Message("total_mass", "{mass:.4g} kg in all", mass=self.total_mass)]
+        level: Level = "usable" if sizes or self.warnings else "good"
+        doubtful = {"mass_far_from_prior", "centre_outside_link", "density_implausible"}
+        if codes & doubtful or ("bodies_fit_worse" in codes and self.chance < UNLIKELY):
+            level = "weak"
+        if sizes and not self._total_mass_is_given:
+            reasons.append(Message(
+                "masses_from_sizes", "masses of {count} of {links} links were guessed from their sizes where the data "
+                "do not show them", count=sizes, links=len(self.prior_source),
+            ))  # fmt: skip
+        free = [
+            link.name for link in self.robot.links
+            if link.inertia.any() and self.from_data[self.names.index("M" + link.label)] < SHOWN
+        ]  # fmt: skip
+        if free:
+            reasons.append(Message(
+                "masses_of_prior", "the data hardly show the masses of {links}: these are the prior's; {ranges} says "
+                "how far they can be moved", links=free, ranges=Wording(".ranges", "--ranges"),
+            ))  # fmt: skip
+        if "bodies_fit_worse" in codes:
+            growth = float(np.nanmax(self.nrmse_after / self.nrmse_before)) - 1.0
+            what = "bodies fit worse than the estimate, by up to {growth:.0%}"
+            reasons.append(Message("bodies_fit_worse", what, growth=growth))
+        reasons += [warning for warning in self.warnings if warning.code in doubtful]
+        identified = self.identification.verdict
+        if LEVELS.index(identified.level) > LEVELS.index(level):
+            level = identified.level
+            reasons.append(Message("identification_verdict", "the identification is {level}", level=level))
+        return Verdict(level, tuple(reasons), self._next_step(bool(free)))
+
+    @property
+    def _total_mass_is_given(self) -> bool:
+        """Whether the user knows the total mass."""
+        labels = () if self.equations is None else self.equations.labels
+        return any(label.startswith("total mass") for label in labels)
+
+    def _next_step(self, masses_are_free: bool) -> Message:
+        """What makes the bodies better, or what to do with them."""
+        if masses_are_free and not self._total_mass_is_given:
+            return Message("give_total_mass", "weigh the robot and give {option}", option=Option("total_mass"))
+        how = Wording("export(bodies, 'robot.urdf')", "dynid export physical.json robot.urdf")
+        return Message("export_bodies", "{how}", how=how)
+
+    @cached_property
     def model(self) -> Identification:
         """The identification with the values of these bodies in place of its own."""
         return self.identification.replace(values=self.fitted)
+
+    @property
+    def ranges(self) -> Array:
+        """Low and high end (parameters, 2) over all bodies that can exist and fit as well; infinite where unbounded.
+
+        As well: the weighted squares are at most three jackknife deviations (nine variances) above those of the best
+        bodies under the same constraints; see `BodyRanges`. Of friction and other parameters of no link: their
+        intervals, infinite where other parameters hide in them. Computed on demand, once.
+        """
+        half = np.full(len(self.names), np.inf)
+        half[np.isfinite(self.sigma)] = 3.0 * self.sigma[np.isfinite(self.sigma)]
+        ends = np.column_stack([self.values - half, self.values + half])
+        ends[: len(self.body_ranges.parameters)] = self.body_ranges.parameters
+        return ends
+
+    @property
+    def centre_ranges(self) -> Array:
+        """Low and high end (links, 3, 2) of the links' centres of mass, in m, as `ranges`; NaN for massless links."""
+        return self.body_ranges.centres
+
+    @cached_property
+    def body_ranges(self) -> BodyRanges:
+        """Ranges of standard parameters and centres of mass, with the increase of the misfit that they allow."""
+        result, robot = self.identification, self.identification.robot
+        seen, k = identified_combinations(result), len(robot.parameter_names)
+        rows = demand_rows(result, seen.names, BodyConstraints())
+        if self.equations is not None and self.inequalities is not None:
+            rows = self.equations, self.inequalities
+        found, believed = (robot.with_parameters(x[:k]) for x in (self.values, self.prior))
+        both = [0.5 * (a.inertia + b.inertia) for a, b in zip(found.links, believed.links, strict=True)]
+        rotors = np.array([max(a.rotor, b.rotor, 1e-6) for a, b in zip(found.links, believed.links, strict=True)])
+        near = Prior(np.array(both), rotors, rotors, rotors, (), ())
+        return find_ranges(result, problem_of_rows(result, seen, near, rows))
 
     def predict(self, motion: Motion) -> Array:
         """Measured channels along a motion as these bodies would give them, with all friction."""
@@ -154,8 +246,9 @@ def _write_parameters_as_rows(x: PhysicalParameters, data: Data) -> Data:
 
     Files of before are written as they were.
     """
-    if x.prior_weight is None:
-        del data["prior_weight"]
+    for name in ("prior_weight", "equations", "inequalities"):
+        if getattr(x, name) is None:
+            del data[name]
     rows = zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
     return {
         "parameters": to_plain_data(tuple[StoredParameter, ...], tuple(StoredParameter(*row) for row in rows)),

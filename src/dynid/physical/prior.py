@@ -31,11 +31,17 @@ HEAVIEST = 30.0
 THINNEST = 1e-4
 """Spread of a prior's mass in its thinnest direction over that in its widest, squared: flatter ones are thickened."""
 
+BLUNT = 0.1
+"""Share of the spread of a body of its size that a published body's own is widened by."""
+
 ROTOR_SHARE = 0.1
 """Rotor inertia that is believed in where none is known, as a share of the link's inertia about its joint."""
 
 
 FROM_SIZE = "its size"
+
+OUTSIDE = 6.0
+"""Spreads of a link's body by size beyond which a centre of mass is outside of the link."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +92,8 @@ def find_prior(robot: Robot, given: Robot | None) -> Prior:
             ))  # fmt: skip
             stated = stated[1:]
         source, x = next(((name, x) for name, x in stated if x[9] > 0.0), (FROM_SIZE, sized[k]))
-        inertia.append(_complete_body(x, sized[k]))
+        body = _complete_body(x, sized[k])
+        inertia.append(_blunt_body(body, sized[k]) if source == "published values" else body)
         sources.append(source)
     X = np.array([_nearest_body_with_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
     about = np.array([_inertia_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
@@ -139,6 +146,13 @@ def bodies_from_sizes(robot: Robot) -> list[Array]:
             spread = spread + length**2 / 12.0 * np.eye(3)
         bodies.append(from_body(Body(mass, centre, mass * (np.trace(spread) * np.eye(3) - spread))))
     return bodies
+
+
+def centre_is_outside(robot: Robot, k: int, x: Array) -> bool:
+    """Whether a link's centre of mass is farther from its body by size than OUTSIDE times that body's spread."""
+    sized = bodies_from_sizes(robot)[k]
+    away = x[6:9] / x[9] - sized[6:9] / sized[9]
+    return float(away @ np.linalg.solve(_mass_covariance(sized), away)) > OUTSIDE**2
 
 
 def refuse_impossible_links(robot: Robot) -> None:
@@ -227,6 +241,12 @@ def _complete_body(x: Array, sized: Array) -> Array:
     body = to_body(sized * (x[9] / sized[9]))
     centre = body.com if np.isnan(x[6:9]).any() else x[6:9] / x[9]
     return from_body(Body(body.mass, centre, body.inertia))
+
+
+def _blunt_body(x: Array, sized: Array) -> Array:
+    """The body with some of the thickness of another one: what is published is rounded, and of some other unit."""
+    spread = _mass_covariance(x) + BLUNT * _mass_covariance(sized)
+    return from_body(Body(float(x[9]), x[6:9] / x[9], x[9] * (np.trace(spread) * np.eye(3) - spread)))
 
 
 def _nearest_body_with_zeros(x: Array, link: Link) -> Array:

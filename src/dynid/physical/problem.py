@@ -161,22 +161,34 @@ def build_problem(
     result: Identification, seen: IdentifiedCombinations, prior: Prior, demands: BodyConstraints
 ) -> Problem:
     """Set up the problem of a result: data, constraints and prior in scaled coordinates."""
-    robot, estimate = result.robot, np.asarray(result.values)
-    names = seen.names
-    links = tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
+    robot, names = result.robot, seen.names
     _refuse_unphysical_zeros(result)
-    equal, below = constraint_rows(robot, names, demands)
-    below = below.with_rows(_nonnegativity_rows(result, names)).with_rows(
-        _largest_mass_rows(robot, names, prior, demands)
-    )
+    equal, below = demand_rows(result, names, demands)
+    below = below.with_rows(_largest_mass_rows(robot, names, prior, demands))
+    return problem_of_rows(result, seen, prior, (equal, below))
+
+
+def problem_of_rows(
+    result: Identification, seen: IdentifiedCombinations, prior: Prior, rows: tuple[LinearRows, LinearRows]
+) -> Problem:
+    """The problem in coordinates around a prior, with equations and inequalities on the parameters."""
+    links = tuple(k for k, link in enumerate(result.robot.links) if not is_massless(link))
     A = weighted_regressor_factor(result)
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
     problem = Problem(
-        names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen.matrix, estimate,
-        unit * A, unit, _residual_squares(result), equal, below,
+        seen.names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen.matrix,
+        np.asarray(result.values), unit * A, unit, _residual_squares(result), *rows,
         float(np.einsum("ij,jk,ik->", A, result.covariance, A, optimize=True)), _channel_factors(result),
     )  # fmt: skip
     return _change_to_prior_coordinates(result, seen, problem, prior)
+
+
+def demand_rows(
+    result: Identification, names: tuple[Parameter, ...], demands: BodyConstraints
+) -> tuple[LinearRows, LinearRows]:
+    """Equations and inequalities that bodies satisfy whatever the prior is: the user's, zeros, nothing negative."""
+    equal, below = constraint_rows(result.robot, names, demands)
+    return equal, below.with_rows(_nonnegativity_rows(result, names))
 
 
 def weighted_regressor_factor(result: Identification) -> Array:

@@ -55,6 +55,9 @@ BARRIER = 0.01
 SHRINK = 0.3
 """From one weight to the next: larger steps lose the path where data are precise and the prior is far."""
 
+MASS_WEIGHT = 10
+"""Weight of the masses' own divergence, m/m0 - log(m/m0) - 1, beside that of the pseudo-inertias."""
+
 IDLE = 12
 """Weights in turn that do not improve the fit before it counts as the best one."""
 
@@ -115,11 +118,15 @@ class DivergencePath:
         self.gain = np.concatenate([gain, unseen])
         self.target = np.concatenate([-explained / np.maximum(gain, 1e-300), unseen])
         self.least = float(((residual - U @ explained) ** 2).sum())
-        self.rows = problem.below.matrix @ self.basis
-        self.room = np.maximum(problem.below.right - problem.below.matrix @ interior, SLACK)
-        usual = problem.below.right - problem.below.matrix @ problem.centre
-        self.usual_room = np.where(usual > 1e-3, usual, 1.0)
-        self.y, self.multipliers = np.zeros(self.basis.shape[1]), BARRIER / self.room
+        masses = problem.basis[[k for k, name in enumerate(problem.names) if name.symbol == "M"]]
+        masses = masses[np.abs(masses).max(axis=1) > 0.0]
+        matrix = np.concatenate([problem.below.matrix, -masses])
+        right = np.concatenate([problem.below.right, np.zeros(len(masses))])
+        usual = right - matrix @ problem.centre
+        self.rows, self.room = matrix @ self.basis, np.maximum(right - matrix @ interior, SLACK)
+        self.usual_room = np.where((usual > 1e-3) | (np.arange(len(usual)) >= len(problem.below.right)), usual, 1.0)
+        self.barrier = np.repeat([BARRIER, MASS_WEIGHT], [len(problem.below.right), len(masses)])
+        self.y, self.multipliers = np.zeros(self.basis.shape[1]), self.barrier / self.room
 
     @property
     def x(self) -> Array:
@@ -195,7 +202,7 @@ class DivergencePath:
             stiff = np.sqrt(self.multipliers / room)
             J = np.concatenate([curved, others[:, None] * B[n:], stiff[:, None] * rows])
             away = others * (x - self.problem.centre)[n:]
-            q = np.concatenate([pull, away, BARRIER * (1.0 / room - 1.0 / self.usual_room) / stiff])
+            q = np.concatenate([pull, away, self.barrier * (1.0 / room - 1.0 / self.usual_room) / stiff])
             g = J.T @ q + data**2 * (self.y - self.target)
             H = J.T @ J + np.diag(data**2)
             size = 1.0 / np.sqrt(np.diag(H))
@@ -216,9 +223,9 @@ class DivergencePath:
                 if share < 1e-9:
                     return
             self.y = self.y + share * step
-            change = BARRIER / room - self.multipliers * (1.0 - along / room)
+            change = self.barrier / room - self.multipliers * (1.0 - along / room)
             full = min(1.0, 0.99 / max(float((-change / self.multipliers).max(initial=0.0)), 1e-300))
-            usual = BARRIER / (room - share * along)
+            usual = self.barrier / (room - share * along)
             self.multipliers = np.clip(self.multipliers + full * change, 1e-6 * usual, 1e6 * usual)
             if not decrease > tolerance:
                 return
@@ -230,8 +237,8 @@ class DivergencePath:
             return float("inf")
         away = self.problem.doubt[n:] * (x - self.problem.centre)[n:]
         squares = float(((self.gain * (y - self.target)) ** 2).sum()) / w
-        bounds = float((room / self.usual_room - np.log(room)).sum())
-        return squares + log_det_divergence(x[:n], MARGIN) + 0.5 * float(away @ away) + BARRIER * bounds
+        bounds = float(self.barrier @ (room / self.usual_room - np.log(room)))
+        return squares + log_det_divergence(x[:n], MARGIN) + 0.5 * float(away @ away) + bounds
 
 
 def _interpolate_weight(below: tuple[float, Array, float], above: tuple[float, Array, float]) -> float:
@@ -283,12 +290,12 @@ def fit_bodies_to_data(problem: Problem, weight: float) -> FoundBodies:
         _pseudo_inertia_cones(problem, x0, Z, MARGIN, residuals),
     ]
     answer = minimise_over_cones(hessian, gradient, rows)
-    if answer.status == "infeasible":
-        broken = _find_conflicting_constraints(problem)
-        if broken or problem.unit < 1e-12 * SOFTER:
+    if answer.status != "solved" and problem.unit >= 1e-12 * SOFTER:
+        broken = _find_conflicting_constraints(problem) if answer.status == "infeasible" else []
+        if broken:
             raise PhysicalError(
                 "constraints_infeasible", "no real bodies satisfy all that is asked for; in the way: {constraints}",
-                "loosen these, or what stands against them", constraints=broken[:5] or "everything",
+                "loosen these, or what stands against them", constraints=broken[:5],
             )  # fmt: skip
         softer = replace(problem, data=SOFTER * problem.data, unit=SOFTER * problem.unit)
         return fit_bodies_to_data(softer, weight * SOFTER**2)

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dynid.concurrency import run_after_fork
+from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import Identification, Origin
 from dynid.messages import Message
 from dynid.report.elements import escape_control_characters
@@ -104,6 +105,11 @@ class StandardValues(Protocol):
     @property
     def values(self) -> Array:
         """Values of the parameters, one per name."""
+        ...
+
+    @property
+    def verdict(self) -> Verdict:
+        """How far to trust them, the total mass first."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.messages import Message, Option
+from dynid.messages import ANYTHING, Message, Option
 from dynid.robot.expression import Expression
 from dynid.robot.robot import Closure, Coupling, Link, Robot
 from dynid.robot.transform import Transform, freeze, rotation_about
@@ -89,24 +89,29 @@ def may_lack_joints(robot: Robot, count: int) -> bool:
     return may_lack_last_joints(robot, count) or (named and 0 < count < robot.n)
 
 
-def torques_independent_of_positions(robot: Robot, joints: Collection[str]) -> bool:
-    """Whether torques of the other joints follow the same model wherever some joints stand, so that 0 will do.
-
-    That is so beyond the last of the others, whose bodies take it up, and before the first: for a slide, and for a turn
-    about the direction of gravity.
-    """
+def may_be_locked_unseen(robot: Robot, joints: Collection[str]) -> bool:
+    """Whether joints that a log does not have can be taken as held: none of them is between two others that it has."""
     above = _joints_above(robot)
     others = {k for k in robot.active_links if robot.links[k].joint not in joints}
+    before = [k for k in robot.active_links if k not in others and any(k in above[x] for x in others)]
+    return not before or not (robot.floating or robot.sensor is not None or any(others & set(above[k]) for k in before))
+
+
+def joints_whose_position_matters(robot: Robot, joints: Collection[str]) -> list[str]:
+    """Of some joints those that turn gravity for the others: before these, and not about the direction of gravity.
+
+    Wherever the rest stands, torques of the others are the same model: beyond them their bodies take it up, and before
+    them a slide or a turn about the vertical changes nothing.
+    """
+    above, found = _joints_above(robot), list[str]()
+    others = {k for k in robot.active_links if robot.links[k].joint not in joints}
     for k in (k for k in robot.active_links if k not in others and any(k in above[x] for x in others)):
-        if robot.floating or robot.sensor is not None or others & set(above[k]):
-            return False
         axis, at = robot.links[k].axis, k
         while at >= 0:
             axis, at = robot.links[at].placement.rotation @ axis, robot.links[at].parent
         turned = np.linalg.norm(np.cross(axis, robot.gravity)) > 1e-6 * np.linalg.norm(robot.gravity)
-        if robot.links[k].kind == "revolute" and turned:
-            return False
-    return True
+        found += [robot.links[k].joint] if robot.links[k].kind == "revolute" and turned else []
+    return found
 
 
 def hold_missing_joints(robot: Robot, held: Mapping[str, float], recorded: Collection[str]) -> Robot:
@@ -121,8 +126,14 @@ def hold_missing_joints(robot: Robot, held: Mapping[str, float], recorded: Colle
         joints=[f"'{name}' locked at {held[name]:.6g}{' as recorded' * (name in recorded)}" for name in held],
         positions=dict(held), lock=Option("lock"),
     )  # fmt: skip
+    unseen = joints_whose_position_matters(robot, [name for name in held if name not in recorded])
+    warning = Message(
+        "position_of_locked_joint_unknown", "where {joints} stood turns gravity for the others and is not in the log: "
+        "taken as 0", "give it with {lock}", joints=unseen, lock=Option("lock", dict.fromkeys(unseen, ANYTHING)),
+    )  # fmt: skip
     locked = lock_loaded_robot(robot, held)
-    return replace(locked, notes=(*locked.notes, note))
+    warnings = (*locked.warnings, warning) if unseen else locked.warnings
+    return replace(locked, notes=(*locked.notes, note), warnings=warnings)
 
 
 def _joints_above(robot: Robot) -> dict[int, list[int]]:

@@ -8,16 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from dynid.cli.options import (
+    BoundOption,
+    GeometryOption,
     GravityOption,
     HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
+    PriorWeightOption,
     RobotArgument,
     RowsOption,
     SensorOption,
     SignOption,
     SnapOption,
+    TotalMassOption,
     ZeroOption,
 )
 from dynid.errors import DynidError
@@ -126,6 +130,10 @@ def identify(
         Path | None, typer.Option("--physical", help="find bodies that fit, and save them to this .json")
     ] = None,
     urdf: Annotated[Path | None, typer.Option("--urdf", help="write the robot with these bodies to this .urdf")] = None,
+    total_mass: TotalMassOption = None,
+    geometry: GeometryOption = None,
+    bound: BoundOption = None,
+    prior_weight: PriorWeightOption = None,
     force: Annotated[
         bool, typer.Option("--force", help="with --urdf: write a result that is not to be trusted, too")
     ] = False,
@@ -166,6 +174,15 @@ def identify(
         )
     if urdf is None:
         terminal.refuse_unused_options({"--force": force}, "goes with --urdf; leave it out")
+    known_bodies = {
+        "total_mass": total_mass, "geometry": geometry, "prior_weight": prior_weight,
+        "bounds": inertial.parse_bounds(bound or []),
+    }  # fmt: skip
+    if urdf is None and physical is None:
+        terminal.refuse_unused_options(
+            {"--total-mass": total_mass, "--geometry": geometry, "--bound": bound, "--prior-weight": prior_weight},
+            "is about bodies; add --physical or --urdf",
+        )
     files = log_options.files_of_log_arguments((*logs, *(validate or ())))
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_output_files(out, json, suffixes=(".json",), keep=inputs)
@@ -200,7 +217,7 @@ def identify(
     held = [f"{name}={x!r}" for name, x in loaded.locks.items() if name not in whole.locks]
     result = report_output.record_command(result, robot, [*(lock or ()), *held], logs, out)
     outputs.write_file(out, result.save)
-    bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf, force=force)
+    bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf, force=force, **known_bodies)
     bodies.write_files()
     found: list[Message] = []
     with identification.show_progress(screen) as tell:

@@ -8,13 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from dynid.cli.options import (
+    BoundOption,
+    GeometryOption,
     HeaderOption,
     JsonOption,
     LockOption,
     OrderOption,
     PackagePathOption,
+    PriorWeightOption,
     RowsOption,
     SignOption,
+    TotalMassOption,
     ZeroOption,
     complete_robot_name,
     load_robot_for_command,
@@ -28,13 +32,14 @@ def physical(
     result: Annotated[Path, typer.Argument(help="a result that dynid identify --out wrote")],
     *,
     prior: Annotated[str | None, typer.Option(help="a robot file or name whose links are believed in")] = None,
-    total_mass: Annotated[float | None, typer.Option(help="mass of all moving links together, kg")] = None,
-    geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
+    total_mass: TotalMassOption = None,
+    geometry: GeometryOption = None,
     package_path: PackagePathOption = None,
-    bound: Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")] = None,
-    prior_weight: Annotated[
-        float | None, typer.Option(help="of the prior, in squares of the noise (default: as the fit allows); 0: none")
-    ] = None,
+    bound: BoundOption = None,
+    prior_weight: PriorWeightOption = None,
+    ranges: Annotated[
+        bool, typer.Option("--ranges", help="how far all bodies that fit as well can be moved; takes seconds")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
     json: JsonOption = None,
 ) -> None:
@@ -60,8 +65,8 @@ def physical(
         package_path=package_path or (), prior_weight=prior_weight,
     )  # fmt: skip
     outputs.write_file(out, found.save)
-    outputs.write_json_file(json, lambda: inertial.physical_json_data(found))
-    inertial.show_physical_parameters(found, screen)
+    outputs.write_json_file(json, lambda: inertial.physical_json_data(found, ranges=ranges))
+    inertial.show_physical_parameters(found, screen, ranges=ranges)
     outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,21 +31,36 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def show_physical_parameters(found: PhysicalParameters, screen: Console) -> None:
-    """Print the bodies, the parameters with their source, the cost, and what binds."""
+def show_physical_parameters(found: PhysicalParameters, screen: Console, *, ranges: bool = False) -> None:
+    """Print the total mass and the verdict, the bodies, the parameters with their source, the cost, and what binds."""
     robot = found.robot
     print_line(
         screen, f"{robot.name}: bodies of {len(robot.links)} links, {found.total_mass:.4g} kg together", style="bold"
     )
+    print_line(screen, f"verdict on the bodies: {verdict_text(found)}", style="bold")
+    print_line(screen, f"next: {command_line_wording(found.verdict.next_step)}")
     screen.print(bodies_table(found))
-    screen.print(parameters_table(found))
-    print_line(screen, "data: how much of the prior's doubt the data took away; +-: where the data alone decide")
+    screen.print(parameters_table(found, ranges=ranges))
+    print_line(
+        screen, "data: by how much the data reduce the standard deviation of the prior; +-: where the data alone decide"
+    )
+    if ranges:
+        print_line(
+            screen, "low, high: of all bodies that can exist and fit as well (at most "
+            f"{found.body_ranges.increase:.3g} squares of the noise above the best ones: three jackknife deviations); "
+            "inf: unbounded"
+        )  # fmt: skip
     screen.print(cost_table(found))
     print_line(screen, describe_cost_of_consistency(found))
     for binding in found.bindings:
         print_line(screen, f"binds ({100.0 * binding.share:.0f} % of the pressure): {binding}")
     for note in found.notes:
         show_note(note, screen)
+
+
+def verdict_text(found: PhysicalParameters) -> str:
+    """Level and reasons in the words of the command line."""
+    return f"{found.verdict.level}: {'; '.join(map(command_line_wording, found.verdict.reasons))}"
 
 
 def describe_cost_of_consistency(found: PhysicalParameters) -> str:
@@ -88,16 +103,17 @@ def bodies_table(found: PhysicalParameters) -> Table:
     return table
 
 
-def parameters_table(found: PhysicalParameters) -> Table:
-    """Table of every parameter with its deviation and the share of the data in it."""
+def parameters_table(found: PhysicalParameters, *, ranges: bool = False) -> Table:
+    """Table of parameters with deviations and shares of the data; ranges: those of all bodies, too."""
     from rich.table import Table
 
     table = Table("parameter", box=None)
-    for title in ("value", "+-", "data", "prior"):
+    for title in ("value", "+-", "data", "prior", *(("low", "high") if ranges else ())):
         table.add_column(title, justify="right")
     table.add_column("unit")
-    rows = zip(found.names, found.values, found.sigma, found.from_data, found.prior, found.units, strict=True)
-    for name, value, sigma, share, prior, unit in rows:
+    ends = found.ranges if ranges else np.zeros((len(found.names), 0))
+    rows = zip(found.names, found.values, found.sigma, found.from_data, found.prior, ends, found.units, strict=True)
+    for name, value, sigma, share, prior, own, unit in rows:
         spread = number_text(sigma, 2) if np.isfinite(sigma) else ""
         table.add_row(
             escape_markup(name),
@@ -105,6 +121,7 @@ def parameters_table(found: PhysicalParameters) -> Table:
             spread,
             f"{100 * share:.0f} %",
             number_text(prior, 3),
+            *(number_text(end, 3) for end in own),
             escape_markup(unit),
         )
     return table
@@ -123,10 +140,16 @@ def cost_table(found: PhysicalParameters) -> Table:
     return table
 
 
-def physical_json_data(found: PhysicalParameters) -> dict[str, object]:
-    """Data of physical parameters for `--json`."""
-    return {
+def physical_json_data(found: PhysicalParameters, *, ranges: bool = False) -> dict[str, object]:
+    """Data of physical parameters for `--json`; ranges: with those of all bodies that fit as well, null: unbounded."""
+    more: dict[str, object] = {}
+    if ranges:
+        finite = np.where(np.isfinite(found.ranges), found.ranges, np.nan)
+        more = {"ranges": finite.tolist(), "range_increase": found.body_ranges.increase}
+    return more | {
         "robot": found.robot.name,
+        "verdict": found.verdict.level,
+        "reasons": list(found.verdict.reasons),
         "names": list(found.names),
         "units": list(found.units),
         "values": found.values.tolist(),
@@ -228,17 +251,27 @@ def check_output_paths(physical: Path | None, urdf: Path | None, others: list[Pa
 
 
 class PhysicalOutputs:
-    """Physical parameters and a URDF of them, written where they are asked for; a failure is kept among the outputs."""
+    """Physical parameters and a URDF of them, written where they are asked for; a failure is kept among the outputs.
+
+    known: what `physical_parameters` takes beside the result.
+    """
 
     def __init__(
-        self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None, *, force: bool = False
+        self,
+        result: Identification,
+        outputs: Outputs,
+        physical: Path | None,
+        urdf: Path | None,
+        *,
+        force: bool = False,
+        **known: Any,
     ) -> None:
         self.found: PhysicalParameters | None = None
         self.exported: Export | None = None
         self._outputs, self._physical, self._urdf, self._force = outputs, physical, urdf, force
         if physical is not None or urdf is not None:
             try:
-                self.found = physical_parameters(result)
+                self.found = physical_parameters(result, **known)
             except DynidError as error:
                 outputs.failed.append(error.message)
 

@@ -24,7 +24,7 @@ from dynid.logs.log import Log
 from dynid.logs.markers import MarkerFit
 from dynid.logs.read import read_log, robot_with_locks_of
 from dynid.messages import Message
-from dynid.robot.locking import hold_missing_joints, torques_independent_of_positions
+from dynid.robot.locking import hold_missing_joints, may_be_locked_unseen
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -48,7 +48,7 @@ def robot_with_joints_of_motion(path: Path, robot: Robot) -> Robot:
     data = _read_trajectory_file(path)
     given = data.get("joint_names") if isinstance(data, Mapping) else None
     missing = [joint for joint in robot.joint_names if joint not in given] if isinstance(given, list) else []
-    fits = 2 * len(missing) <= robot.n and torques_independent_of_positions(robot, missing)
+    fits = len(missing) < robot.n and may_be_locked_unseen(robot, missing)
     return hold_missing_joints(robot, dict.fromkeys(missing, 0.0), ()) if fits else robot
 
 

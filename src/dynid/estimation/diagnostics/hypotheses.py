@@ -806,8 +806,9 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     error = search.evaluate_reading(start).error
     words = _ReadingWords(samples.equation.robot, data.recorded, error, data.samples.velocity_lag)
     describe = words.describe_alternative
-    same = tuple(np.array(samples.equation.robot.gravity).tolist())
-    others = [x for x in judged if x.reading != start and x.reading.gravity != same and np.isfinite(x.error)]
+    g = np.array(samples.equation.robot.gravity)
+    tried = [x for x in judged if x.reading != start and np.isfinite(x.error)]
+    others = [x for x in tried if not _is_nearly(x.reading.gravity, g)]
     others.sort(key=lambda x: x.error)
     is_named = best.reading != start and search.is_supported(best.reading, start)
     is_named = is_named and best.error < max(BELIEVED, 0.5 * error)
@@ -817,6 +818,12 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
     several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
     return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(judged))
+
+
+def _is_nearly(gravity: tuple[float, ...] | None, robots: Array) -> bool:
+    """Whether another gravity is that of the robot but for an angle that is not named."""
+    size = float(np.linalg.norm(robots))
+    return gravity is not None and float(np.linalg.norm(np.array(gravity) - robots)) < LEAST_TILT * size
 
 
 BELIEVED = 0.3

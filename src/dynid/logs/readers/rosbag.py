@@ -258,6 +258,7 @@ class BagTable:
     by_header: bool
     fields: tuple[Field, ...]
     notes: tuple[Message, ...]
+    other_topics: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -349,10 +350,11 @@ def open_bag(path: Path, topic: TopicLike | None = None) -> tuple[BagTable, ...]
         else Message("times_of_recording", "times are those of recording: the stamps are missing, unset or disordered"),
     )
     tables: list[BagTable] = []
+    others = tuple(f"{name} ({kind})" for name, kind in kinds.items() if name not in chosen)
     for name, messages in first.items():
         fields = _list_fields(kinds[name], [message for _, message in messages], counts[name])
         about = [_describe_topic(name, kinds[name]), *(notes if not tables else ())]
-        tables.append(BagTable(path, name, kinds[name], by_header, fields, tuple(about)))
+        tables.append(BagTable(path, name, kinds[name], by_header, fields, tuple(about), others))
     return tuple(tables)
 
 

@@ -150,7 +150,8 @@ class PhysicalSection:
             rows.append([Cell(name), number_cell(value, number_text(value, 5)),
                          number_cell(known, number_text(known, 5)),
                          number_cell(value - known, number_text(value - known, 3))])  # fmt: skip
-        return {"table": Table("Standard parameters", ("parameter", "physical", "nominal", "difference"), rows)}
+        title = f"Standard parameters of bodies; {found.verdict}"
+        return {"table": Table(title, ("parameter", "physical", "nominal", "difference"), rows)}
 
 
 # The robot: a drawing and its table.
