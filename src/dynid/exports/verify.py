@@ -480,12 +480,12 @@ class Replay:
     @property
     def mean(self) -> float:
         """Mean NRMSE over the joints, of the file as it is."""
-        return _mean_of_known(self.nrmse)
+        return _mean_without_nan(self.nrmse)
 
     @property
     def mean_completed(self) -> float:
         """Mean NRMSE over the joints, with what the file cannot hold added."""
-        return _mean_of_known(self.completed)
+        return _mean_without_nan(self.completed)
 
     @property
     def warnings(self) -> tuple[Message, ...]:
@@ -507,8 +507,8 @@ class Replay:
         return f"{text}; {self.mean_completed:.4f} with what the file cannot hold ({lacking})"
 
 
-def _mean_of_known(nrmse: Array) -> float:
-    """Mean of what is not NaN, NaN where nothing is."""
+def _mean_without_nan(nrmse: Array) -> float:
+    """Mean of the values that are not NaN; NaN where there are none."""
     known = nrmse[~np.isnan(nrmse)]
     return float(known.mean()) if len(known) else np.nan
 

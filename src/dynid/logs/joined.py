@@ -381,13 +381,13 @@ class _Follower:
             if (np.diff(self._t) < 0.0).any():
                 order = np.argsort(self._t, kind="stable")
                 self._t, self._x = self._t[order], self._x[order]
-            self._forget_before(float(t.min()))
+            self._drop_samples_before(float(t.min()))
         if len(self._t) < 2:
             values, good = np.full((len(t), self._x.shape[1]), np.nan), np.zeros(len(t), dtype=np.bool_)
         else:
             values, good = _resample_at(t, self._t, self._x, PERIODS * self.table.step, self._period)
         self.absent.add_rows(t, good)
-        self._forget_before(float(t[-1]))
+        self._drop_samples_before(float(t[-1]))
         return values, good
 
     def _unwrap(self, values: Array) -> Array:
@@ -406,7 +406,7 @@ class _Follower:
             self._last[k] = float(x[-1]) if len(x) else self._last.get(k, 0.0)
         return out
 
-    def _forget_before(self, instant: float) -> None:
+    def _drop_samples_before(self, instant: float) -> None:
         """Drop samples that no row after an instant needs, however late it comes."""
         keep = int(np.searchsorted(self._t, instant - self._back)) - LATE
         if keep > 0:

@@ -149,7 +149,7 @@ class Payload(ResultWithFit):
 
     @property
     def intervals(self) -> Array:
-        """95 % intervals, (values, 2)."""
+        """95 % intervals (values, 2) of the values."""
         return self.fit.intervals(self.sigma)
 
     @cached_property

@@ -192,7 +192,7 @@ class RangeSearch:
         return self.ends_at_least.status == "solved"
 
     def find(self, value: Array, constant: float = 0.0, over: Array | None = None) -> tuple[float, float]:
-        """Low and high end of value @ x + constant, or of (value @ x) / (over @ x)."""
+        """Find the low and high end of value @ x + constant, or of (value @ x) / (over @ x), over all bodies."""
         value = np.concatenate([value[: self.width], [0.0, 0.0]])
         size = float(np.abs(value).max())
         if size == 0.0:
@@ -212,7 +212,7 @@ class RangeSearch:
         return ends[0], ends[1]
 
     def _goal(self, gradient: Array) -> tuple[Matrix, Array]:
-        """A linear goal for the solver."""
+        """Hessian and gradient of a linear goal for the solver."""
         return sparse.csc_matrix((len(gradient),) * 2), gradient
 
     @property
@@ -221,7 +221,7 @@ class RangeSearch:
         return self.width - 9 * len(self.problem.links)
 
     def _homogeneous_rows(self, radius: float) -> list[ConeRows]:
-        """Caps, the misfit over a radius, the user's rows, and bodies."""
+        """Rows for the solver: caps, the misfit over a radius, the user's rows, and bodies."""
         problem, n, L = self.problem, self.width, len(self.problem.links)
 
         def of_tau(matrix: Array, right: Array) -> Array:
@@ -245,7 +245,7 @@ class RangeSearch:
 
 
 def find_ranges(result: Identification, problem: Problem) -> BodyRanges:
-    """Ranges of all standard parameters and centres of mass; the problem's coordinates should be near the bodies."""
+    """Find the ranges of all standard parameters and centres of mass; the problem's coordinates near the bodies."""
     search, robot = RangeSearch(result, problem), result.robot
     k = len(robot.parameter_names)
     ends = []

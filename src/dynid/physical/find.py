@@ -117,7 +117,7 @@ def physical_parameters(
         notes=(*believed.notes, *shape_notes, *_friction_notes(result)),
         warnings=(
             *_cost_warnings(result, bindings, before, after, chance),
-            *_implausible_bodies(result.robot, problem, values, _prior_sources(believed, given)),
+            *_implausible_body_warnings(result.robot, problem, values, _prior_sources(believed, given)),
         ),
         prior_weight=found.weight,
         equations=equations,
@@ -227,8 +227,10 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
     return tuple(notes)
 
 
-def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: tuple[str, ...]) -> tuple[Message, ...]:
-    """Bodies that can exist and that nobody would build: far from their prior, outside of their link, too dense."""
+def _implausible_body_warnings(
+    robot: Robot, problem: Problem, values: Array, sources: tuple[str, ...]
+) -> tuple[Message, ...]:
+    """Warnings on bodies that can exist and nobody would build: far from their prior, outside their link, dense."""
     warnings, prior = [], problem.values(problem.centre)
     for k in problem.links:
         first, name = problem.names.index("XX" + robot.links[k].label), robot.links[k].name

@@ -93,7 +93,7 @@ def find_prior(robot: Robot, given: Robot | None) -> Prior:
             stated = stated[1:]
         source, x = next(((name, x) for name, x in stated if x[9] > 0.0), (FROM_SIZE, sized[k]))
         body = _complete_body(x, sized[k])
-        inertia.append(_blunt_body(body, sized[k]) if source == "published values" else body)
+        inertia.append(_thicken_published_body(body, sized[k]) if source == "published values" else body)
         sources.append(source)
     X = np.array([_nearest_body_with_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
     about = np.array([_inertia_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
@@ -243,8 +243,8 @@ def _complete_body(x: Array, sized: Array) -> Array:
     return from_body(Body(body.mass, centre, body.inertia))
 
 
-def _blunt_body(x: Array, sized: Array) -> Array:
-    """The body with some of the thickness of another one: what is published is rounded, and of some other unit."""
+def _thicken_published_body(x: Array, sized: Array) -> Array:
+    """Body with some of the thickness of its size: published values are rounded, and of another unit."""
     spread = _mass_covariance(x) + BLUNT * _mass_covariance(sized)
     return from_body(Body(float(x[9]), x[6:9] / x[9], x[9] * (np.trace(spread) * np.eye(3) - spread)))
 

@@ -165,13 +165,13 @@ def build_problem(
     _refuse_unphysical_zeros(result)
     equal, below = demand_rows(result, names, demands)
     below = below.with_rows(_largest_mass_rows(robot, names, prior, demands))
-    return problem_of_rows(result, seen, prior, (equal, below))
+    return build_problem_from_rows(result, seen, prior, (equal, below))
 
 
-def problem_of_rows(
+def build_problem_from_rows(
     result: Identification, seen: IdentifiedCombinations, prior: Prior, rows: tuple[LinearRows, LinearRows]
 ) -> Problem:
-    """The problem in coordinates around a prior, with equations and inequalities on the parameters."""
+    """Problem in coordinates around a prior, with equations and inequalities on the parameters."""
     links = tuple(k for k, link in enumerate(result.robot.links) if not is_massless(link))
     A = weighted_regressor_factor(result)
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
@@ -186,7 +186,7 @@ def problem_of_rows(
 def demand_rows(
     result: Identification, names: tuple[Parameter, ...], demands: BodyConstraints
 ) -> tuple[LinearRows, LinearRows]:
-    """Equations and inequalities that bodies satisfy whatever the prior is: the user's, zeros, nothing negative."""
+    """Rows of equations and inequalities that bodies satisfy whatever the prior: the user's, zeros, signs."""
     equal, below = constraint_rows(result.robot, names, demands)
     return equal, below.with_rows(_nonnegativity_rows(result, names))
 

@@ -90,7 +90,7 @@ def may_lack_joints(robot: Robot, count: int) -> bool:
 
 
 def may_be_locked_unseen(robot: Robot, joints: Collection[str]) -> bool:
-    """Whether joints that a log does not have can be taken as held: none of them is between two others that it has."""
+    """Whether joints that a log lacks can be taken as held: none of them is between two others that it has."""
     above = _joints_above(robot)
     others = {k for k in robot.active_links if robot.links[k].joint not in joints}
     before = [k for k in robot.active_links if k not in others and any(k in above[x] for x in others)]
@@ -98,7 +98,7 @@ def may_be_locked_unseen(robot: Robot, joints: Collection[str]) -> bool:
 
 
 def joints_whose_position_matters(robot: Robot, joints: Collection[str]) -> list[str]:
-    """Of some joints those that turn gravity for the others: before these, and not about the direction of gravity.
+    """Joints of some that turn gravity for the others: before these, and not about the direction of gravity.
 
     Wherever the rest stands, torques of the others are the same model: beyond them their bodies take it up, and before
     them a slide or a turn about the vertical changes nothing.

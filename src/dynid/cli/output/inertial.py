@@ -59,7 +59,7 @@ def show_physical_parameters(found: PhysicalParameters, screen: Console, *, rang
 
 
 def verdict_text(found: PhysicalParameters) -> str:
-    """Level and reasons in the words of the command line."""
+    """Text of the level and the reasons of a verdict, in the words of the command line."""
     return f"{found.verdict.level}: {'; '.join(map(command_line_wording, found.verdict.reasons))}"
 
 

@@ -442,7 +442,7 @@ def _collect_timetable(name: str, value: Any, found: ArrayTable, objects: _Matla
             found.units[f"{name}.{variable}"] = unit
     times = _row_times(content.get("rowTimes"), len(values[0]), objects)
     if times is not None:
-        place = f"{name}.{_name_of_times(_matlab_text(np.asarray(content['dimNames']).reshape(-1)[0]), names)}"
+        place = f"{name}.{_row_times_name(_matlab_text(np.asarray(content['dimNames']).reshape(-1)[0]), names)}"
         found.arrays[place], found.units[place] = times, "ms"
 
 
@@ -454,7 +454,7 @@ def _collect_times(name: str, value: Any, found: ArrayTable, objects: _MatlabObj
     return times is not None
 
 
-def _name_of_times(dimension: str, variables: list[str]) -> str:
+def _row_times_name(dimension: str, variables: list[str]) -> str:
     """Name of the column of row times: as in MATLAB if that is a name of time, else Time."""
     return dimension if dimension.lower() in TIMES or "Time" in variables else "Time"
 
@@ -514,7 +514,7 @@ def _variables_of_object(item: Any, objects: _MatlabObjects) -> list[tuple[str, 
     rows = content.get("rowTimes")
     if rows is not None and (times := _stored_times(rows, objects, max(found[0][1].shape))):
         dimension = (_texts_of_cells(content.get("dimNames")) or [""])[0]
-        found.append((f".{_name_of_times(dimension, names)}", times, "ms", ""))
+        found.append((f".{_row_times_name(dimension, names)}", times, "ms", ""))
     return found
 
 
