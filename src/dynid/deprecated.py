@@ -34,7 +34,12 @@ ATTRIBUTES: dict[str, Mapping[str, str]] = {
     },
     "Identification": {"lost": "unidentifiable"},
     "JointParameters": {"scatter": "covariance_without_sensitivities"},
-    "Log": {"surroundings": "chunks_of_whole_recording", "watched": "with_reading_progress"},
+    "Log": {
+        "standing": "standing_joints",
+        "surroundings": "chunks_of_whole_recording",
+        "unused": "unused_columns",
+        "watched": "with_reading_progress",
+    },
     "Payload": {"lost": "unidentifiable", "way": "method"},
     "Score": {"counted": "nrmse_without_quiet"},
     "SearchHistory": {"ending": "with_final_value"},

@@ -14,7 +14,7 @@ import dynid
 from bodies import with_bodies
 from dynid.exports import export as exporting
 from dynid.exports.subject import make_export_subject
-from dynid.exports.verify import Verification, verify_named_file
+from dynid.exports.verify import Verification, verify_under_name
 from dynid.robot.load import load_robot
 
 LIMITS = {
@@ -99,7 +99,7 @@ def test_a_file_that_others_cannot_read_is_made_anew(old: str, new: str, tmp_pat
 def test_what_is_not_the_model_is_not_written(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     robot, file = with_bodies("gautier3"), tmp_path / f"robot{suffix}"
     for problem in (lambda *_, **__: Verification("x", 1e-3), _fail):
-        monkeypatch.setattr(exporting, "verify_named_file", problem)
+        monkeypatch.setattr(exporting, "verify_under_name", problem)
         with pytest.raises(dynid.DynidError, match=rf"robot\{suffix}"):
             dynid.export(robot, file)
         assert list(tmp_path.iterdir()) == []
@@ -120,7 +120,7 @@ def test_errors_name_the_file_that_was_asked_for(suffix: str, tmp_path: Path) ->
     beside, shown = tmp_path / f".hidden{suffix}", tmp_path / f"robot{suffix}"
     beside.write_text("<broken")
     with pytest.raises(dynid.errors.ExportError) as caught:
-        verify_named_file(shown, beside, make_export_subject(with_bodies("gautier3")), None)
+        verify_under_name(shown, beside, make_export_subject(with_bodies("gautier3")), None)
     assert caught.value.code in ("pinocchio_cannot_load", "mujoco_cannot_load", "export_does_not_compile")
     assert caught.value.facts["path"] == str(shown)
     assert "hidden" not in str(caught.value)

@@ -109,7 +109,7 @@ def test_a_joint_that_stands_is_locked_where_it_was_recorded(file: Path, arm: Ro
     log = write(tmp_path / "log.csv", recording(arm), arm.joint_names, {"position.finger_left (mm)": 1000.0 * jitter})
     read = read_log(log, load_robot(file))
     assert read.locks == {"finger_left": pytest.approx(0.0213, abs=2e-5), "finger_right": 0.0}
-    assert read.standing == {"finger_left"}
+    assert read.standing_joints == {"finger_left"}
     assert read.q.shape[1] == 3
     assert read.between(1.0, 5.0).locks == read.locks
 

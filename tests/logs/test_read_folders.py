@@ -64,7 +64,7 @@ def test_an_array_of_no_numbers_says_why(array: np.ndarray, problem: str, tmp_pa
     np.savez(tmp_path / "log.npz", t=T, q=Q, tau=array)
     log = read_log(tmp_path / "log.npz", ROBOT)
     assert any(re.search(problem.replace("'q'", "'tau'"), note) for note in log.notes)
-    assert log.between(0.1).unused[0].startswith("'tau' (h")
+    assert log.between(0.1).unused_columns[0].startswith("'tau' (h")
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".h5"])

@@ -121,7 +121,7 @@ def test_same_minimum_of_squares_and_divergence(seed: int) -> None:
     result = identified(robot, noise=(0.5, 3.0)[seed % 2], seed=seed, friction=(), rotor_inertia=False)
     prior = find_prior(blind(robot), _wrong_by_half(robot, seed))
     problem = build_problem(result, identified_combinations(result), prior, BodyConstraints())
-    problem = replace(problem, below=LinearRows.of([], problem.below.matrix.shape[1]))
+    problem = replace(problem, below=LinearRows.from_rows([], problem.below.matrix.shape[1]))
     oracle = Oracle(result, prior)
     for weight in (0.01, 1.0, 100.0):
         found = search_bodies(problem, weight)

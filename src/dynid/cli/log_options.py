@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dynid.cli import terminal
-from dynid.cli.options import load_robot_file
+from dynid.cli.options import load_robot_for_command
 from dynid.errors import DynidError, LogError
 from dynid.logs.joined import NUMBER, TIME_RANGE, FilePart, cut_log
 from dynid.logs.log import Log
@@ -32,7 +32,7 @@ def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
 
 
 def load_robot_from_options(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:
-    """Load a robot with the options that change it."""
+    """Load a robot with --gravity, --lock and --snap of a command applied."""
     vector = None
     if gravity is not None:
         vector = terminal.parse_numbers(gravity, "--gravity", "three numbers x,y,z in m/s^2")
@@ -40,7 +40,7 @@ def load_robot_from_options(robot: str, gravity: str | None, lock: Sequence[str]
             raise DynidError(
                 "invalid_gravity", "--gravity {gravity}:", "give three numbers x,y,z in m/s^2", gravity=gravity,
             )  # fmt: skip
-    return load_robot_file(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
+    return load_robot_for_command(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
 
 
 def parse_numbers_per_joint(text: str | None, n: int, what: str) -> list[float] | None:

@@ -111,15 +111,15 @@ def with_urdf_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def load_robot_file(source: str, **options: Any) -> Robot:
-    """Load a robot with the options of the command that runs."""
+def load_robot_for_command(source: str, **options: Any) -> Robot:
+    """Load a robot with --xacro, --xacro-arg and --package-path of the running command."""
     from dynid.robot.load import load_robot
 
     return load_robot(source, **options, **_READING.get())
 
 
 def robot_file_options() -> dict[str, Any]:
-    """Options of `load_robot` that the command line gives: xacro and package_path."""
+    """Keywords of `load_robot` that the running command's options give: xacro and package_path."""
     return dict(_READING.get())
 
 

@@ -105,11 +105,11 @@ class ProjectValues:
 
     @property
     def origin(self) -> str:
-        """Where values come from, to be put behind an error that may speak of them."""
+        """Text on where values come from, to be put behind an error that may be about them."""
         return f" (from {self.file}: {', '.join(self.values)})"
 
     def facts(self) -> dict[str, Any]:
-        """The project file and its values for `--json`."""
+        """Data on the project file and its values for `--json`."""
         return {"file": str(self.file), "sha256": self.sha256, "values": dict(self.values)}
 
 
@@ -117,7 +117,7 @@ _in_use: ContextVar[ProjectValues | None] = ContextVar("project", default=None)
 
 
 def values_in_use() -> ProjectValues | None:
-    """What the command that runs took from a project file, None without one."""
+    """Values that the running command took from a project file; None without one."""
     return _in_use.get()
 
 
@@ -216,7 +216,7 @@ def _arguments_left_out(project: Project, command: str, arguments: Sequence[Any]
 
 
 def _is_log_in_place_of_robot(project: Project, arguments: Sequence[Any], typed: Mapping[str, Any], count: int) -> bool:
-    """Whether logs alone are typed where ROBOT comes first, and the file gives it."""
+    """Whether only logs are typed, where ROBOT comes first, and the project file gives the robot."""
     has_place = len(arguments) > 1 and (count < len(arguments) or arguments[-1].nargs == -1)
     return "robot" in project.values and has_place and _looks_like_log(str(typed.get("robot", "")))
 
@@ -228,7 +228,7 @@ def _is_same_robot(project: Project, typed: str) -> bool:
 
 
 def _words_of_parameter(project: Project, parameter: Any) -> list[str]:
-    """What would be typed for a parameter, paths as seen from the current folder."""
+    """Words that would be typed for a parameter, paths as seen from the current folder."""
     key, value = parameter.name, project.words[parameter.name]
     if isinstance(value, bool):
         names = parameter.opts if value else parameter.secondary_opts
@@ -252,7 +252,7 @@ def _resolve_word(project: Project, key: str, word: str) -> str:
 
 
 def _find_robot(project: Project, word: str) -> str:
-    """A file beside the project file, or the name of a bundled robot."""
+    """Path of a robot file beside the project file, or the name of a bundled robot."""
     place = project.path.parent / word
     if place.is_file():
         return str(place)
@@ -262,7 +262,7 @@ def _find_robot(project: Project, word: str) -> str:
 
 
 def _find_logs(project: Project, key: str, word: str) -> str:
-    """Files of FILE, FILE@RANGE or FILE+FILE as seen from the current folder, or a share to hold out."""
+    """LOG word with its files as seen from the current folder, or a share to hold out."""
     from dynid.cli.log_options import split_recording
 
     folder = project.path.parent
@@ -544,7 +544,7 @@ class Sketch:
 
     @property
     def fit_of_robot(self) -> tuple[int, int]:
-        """How well the robot fits: number of usable logs, joints and columns without a partner."""
+        """Numbers to rank robots by: usable logs, and joints and columns without a partner."""
         locks = len(self.options.get("lock", {}))
         return len(self.looks), -locks - sum(look.unused for look in self.looks)
 
@@ -580,7 +580,7 @@ class Sketch:
         return [*lines, "next: dynid identify" if fit else f"next: add logs to {FILE}"]
 
     def facts(self) -> dict[str, Any]:
-        """What was found for `--json`."""
+        """Data on the project for `--json`."""
         fit, held = self.split_logs
         facts = {"file": FILE, "robot": self.robot, "logs": fit, "validate": held, **self.options}
         return facts | {"left_out": {look.word: look.problem for look in self.left_out}, "warnings": self.warnings}
@@ -630,7 +630,7 @@ class Sketch:
 
 
 def sketch_project(robot: str | None, logs: Sequence[str], folder: Path, load: Callable[..., Robot]) -> Sketch:
-    """Look at a robot and its logs, or at what is in a folder where they are not given; load: as `load_robot`."""
+    """Sketch a project from a robot and its logs, or from what a folder holds; load: as `load_robot`."""
     if robot is not None and _looks_like_log(robot):
         logs, robot = [robot, *logs], None
     robots = _find_robot_files(folder) if robot is None else [robot]
@@ -722,7 +722,7 @@ def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> Lo
         summary += f", {channel} up to {abs(getattr(seen.samples, channel)).max():.3g}"
     notes = [note.for_command_line for note in (*log.notes, *seen.notes)]
     return LogLook(
-        word, options, tuple(reasons), (*_recognised_columns(log), *notes), summary, len(log.unused),
+        word, options, tuple(reasons), (*_recognised_columns(log), *notes), summary, len(log.unused_columns),
         any(note.code == "torques_in_current" for note in log.notes), "", getattr(seen.samples, (*channels, "q")[0]),
     )  # fmt: skip
 
@@ -747,8 +747,8 @@ def _recognised_columns(log: Log) -> Iterator[str]:
         columns = [_toml_string(p.field if p.column is None else f"{p.field}[:, {p.column}]") for p in places]
         shown = columns if places[0].column is None else [columns[0], "...", columns[-1]]
         yield f"{channel} ({_SI[channel]}): {', '.join(shown)}"
-    if log.unused:
-        yield f"not used: {', '.join(log.unused[:12])}{', ...' if len(log.unused) > 12 else ''}"
+    if log.unused_columns:
+        yield f"not used: {', '.join(log.unused_columns[:12])}{', ...' if len(log.unused_columns) > 12 else ''}"
 
 
 def _is_plain_text(name: str) -> bool:

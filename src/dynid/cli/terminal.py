@@ -132,7 +132,7 @@ def robots_table(robots: Mapping[str, Robot]) -> Table:
 
 
 def published_json_data(robot: Robot) -> dict[str, object] | None:
-    """Published masses of a robot for `--json`, kg; None where its file states nothing."""
+    """Data of published masses (kg) for `--json`; None where the robot's file states nothing."""
     known = robot.published
     if known is None:
         return None

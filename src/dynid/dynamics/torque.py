@@ -45,14 +45,14 @@ class JointRows:
 
     def rows(self, scene: Scene) -> Array:
         """Rows (N, channels, columns): torques (or momenta) per unit of each parameter."""
-        return project_to_active(scene, write_tree_rows(scene, self.mode))
+        return project_to_active(scene, tree_rows(scene, self.mode))
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows) by the active q, v, a."""
         gradient = tree_rows_adjoint(scene, self.mode, weights_of_tree_rows(scene, weights))
         by_G = None
         if scene.robot.closures:
-            rows = write_tree_rows(scene, self.mode)[:, scene.base_row_count :]
+            rows = tree_rows(scene, self.mode)[:, scene.base_row_count :]
             by_G = np.einsum("Nip,Njp->Nij", rows, weights[:, scene.base_row_count :], optimize=True)
         return gradient_by_active(scene, gradient, by_G)
 
@@ -68,7 +68,7 @@ class Torque(JointRows):
 def write_picked_torques(scene: Scene, pick: Integers, place: Integers, out: Array) -> None:
     """Write chosen entries of the torque rows: out[n, place[e]] is entry pick[e] of sample n's (n * columns,) row."""
     if scene.tree is not None:
-        rows = project_to_active(scene, write_tree_rows(scene, TORQUE))
+        rows = project_to_active(scene, tree_rows(scene, TORQUE))
         out[:, place] = rows.reshape(len(rows), -1)[:, pick]
         return
 
@@ -80,8 +80,8 @@ def write_picked_torques(scene: Scene, pick: Integers, place: Integers, out: Arr
     run_on_sample_ranges(len(scene), write_sample_range)
 
 
-def write_tree_rows(scene: Scene, mode: int) -> Array:
-    """Return the rows (N, base rows + joints of the tree, columns) of torque or momentum, as the mode says."""
+def tree_rows(scene: Scene, mode: int) -> Array:
+    """Rows (N, base rows + joints of the tree, columns) of torque or momentum, as the mode says."""
     layout = scene.row_layout(mode)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
@@ -138,7 +138,7 @@ class LagrangianGradient:
         """Rows (N, channels, columns): dL/dq per unit of each parameter."""
         rows = project_to_active(scene, _lagrangian_tree_rows(scene))
         if scene.tree is not None and scene.robot.closures:
-            momentum = write_tree_rows(scene, MOMENTUM)[:, scene.base_row_count :]
+            momentum = tree_rows(scene, MOMENTUM)[:, scene.base_row_count :]
             rows[:, scene.base_row_count :] += np.einsum("Nij,Nip->Njp", scene.tree.Gdot, momentum, optimize=True)
         return rows
 
@@ -160,7 +160,7 @@ class LagrangianGradient:
         mq, mv, _ = tree_rows_adjoint(scene, MOMENTUM, bent)
         by_G, by_Gdot = (
             np.einsum("Nip,Njp->Nij", rows[:, scene.base_row_count :], joint_weights, optimize=True)
-            for rows in (_lagrangian_tree_rows(scene), write_tree_rows(scene, MOMENTUM))
+            for rows in (_lagrangian_tree_rows(scene), tree_rows(scene, MOMENTUM))
         )
         return gradient_by_active(scene, (gradient.q + mq, gradient.qd + mv, gradient.qdd), by_G, by_Gdot)
 

@@ -63,7 +63,7 @@ from dynid.estimation.inference.between_logs import (
     compare_logs,
     describe_agreement,
     describe_differences,
-    describe_motions,
+    describe_single_motion,
     group_logs_by_motion,
 )
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
@@ -222,12 +222,12 @@ class SolvedState:
         return Identification(found, self.validation, diagnostics, provenance, self.tried_samples)
 
     def _replay_samples(self) -> ReplaySamples | None:
-        """Samples for replays of exported files: of validation logs, of the data used where there are none."""
+        """Samples for replays of exported files: of validation logs, or of the data used where there are none."""
         if self.state.equation.options.model not in ("torque", "torque+reaction"):
             return None
         rows = [judged.rows for judged in self.judged]
         is_validation = not any(own is other for own in rows for other in self.state.kept)
-        return ReplaySamples.of(self.state.equation, rows, is_validation=is_validation)
+        return ReplaySamples.from_rows(self.state.equation, rows, is_validation=is_validation)
 
     @property
     def recorded_seconds(self) -> float:
@@ -666,7 +666,7 @@ def _solve_state(
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
     deviations, agreement, groups = None, None, group_logs_by_motion(state)
-    one_motion = describe_motions(groups)
+    one_motion = describe_single_motion(groups)
     notes = notes if one_motion is None else (*notes, one_motion)
     if options.intervals == "jackknife":
         spread = {"derived": derived, "noise_corrected": bool(floor) and not equation.options.is_scalar}

@@ -115,7 +115,7 @@ def identify(
     notes = result.notes
     if checked is None or _shares_recording(used, others):
         notes = (*notes, describe_same_motion(result.validation))
-    seen = {joint for log in (*used, *others) for joint in log.standing}
+    seen = {joint for log in (*used, *others) for joint in log.standing_joints}
     assumed = sorted(set(robot.locks) - set(loaded.locks) - seen)
     if assumed and verdict.level != "good":
         trained = (*trained, Message(

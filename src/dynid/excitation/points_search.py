@@ -364,7 +364,7 @@ def design_points(
     goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count))
     effort = effort if box.has_motion else None
     if rest is not None:
-        _check_rest(rest, box, rows.robot.joint_names)
+        _check_rest_pose(rest, box, rows.robot.joint_names)
     search = PointsSearch(rows, goal, PointVariables(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
@@ -436,7 +436,7 @@ def _checked_point_limits(rows: BaseRows, limits: Limits, points: int, starts: i
     return box
 
 
-def _check_rest(rest: Array, box: PointLimits, names: tuple[str, ...]) -> None:
+def _check_rest_pose(rest: Array, box: PointLimits, names: tuple[str, ...]) -> None:
     """Raise where a joint rests at its position limit: shrinking the motion could not keep it inside."""
     room = box.reach - np.abs(rest - box.middle)
     if room.min() < ROOM * box.reach[int(np.argmin(room))]:

@@ -59,8 +59,8 @@ class CCode:
 
 
 def write_c_code(subject: ExportSubject) -> CCode:
-    """Write the code of a robot; the same robot gives the same text."""
-    robot = CustomisedDynamics.of(subject)
+    """C code of a robot with the cost of its functions; the same robot gives the same text."""
+    robot = CustomisedDynamics.for_subject(subject)
     functions = {
         "inverse_dynamics": robot.inverse_dynamics_by_base(),
         "gravity": robot.gravity_torques(),
@@ -91,7 +91,7 @@ def _header_comment(robot: CustomisedDynamics, subject: ExportSubject, operation
 
 
 def _declarations(robot: CustomisedDynamics, prefix: str) -> str:
-    """Sizes, prototypes, and the sign function where friction needs it."""
+    """C text of sizes, prototypes, and the sign function where friction needs it."""
     count = max(1, robot.base.count)
     smooth = [
         "/* Coulomb friction takes the sign of the velocity, or tanh(v / width) with -DDYNID_SMOOTH=width (rad/s). */",
@@ -115,12 +115,12 @@ def _declarations(robot: CustomisedDynamics, prefix: str) -> str:
 
 
 def _nodes_of_function(function: GraphFunction) -> list[tuple[str, tuple[int, ...], float | str]]:
-    """Nodes that a function needs."""
+    """Nodes of the graph that a function needs, as (operation, operands, value)."""
     return [function.graph.nodes[node] for node in function.graph.needed_nodes(function.outputs)]
 
 
 def _parameters_code(robot: CustomisedDynamics, prefix: str) -> str:
-    """Array of the base parameters with their names as comments."""
+    """C text of the array of base parameters with their names as comments."""
     rows = []
     for name, value in zip(robot.base.names, robot.base_values, strict=True):
         rows.append(f"    {float(value)!r}, /* {c_comment_text(f'{name}, {name.unit}')} */")
@@ -129,14 +129,14 @@ def _parameters_code(robot: CustomisedDynamics, prefix: str) -> str:
 
 
 def _c_signature(name: str, prefix: str) -> str:
-    """Return type, name and arguments of a C function."""
+    """C text of a function's return type, name and arguments."""
     sizes = {"X": f"{prefix}_PARAMETERS"}
     inputs = [f"const double {x}[{sizes.get(x, f'{prefix}_JOINTS')}]" for x in _ARGUMENTS[name]]
     return f"void {prefix}_{name}({', '.join([*inputs, f'double tau[{prefix}_JOINTS]'])})"
 
 
 def _function_code(name: str, function: GraphFunction, prefix: str, comment: str) -> str:
-    """Text of one C function, from its graph."""
+    """C text of one function, from its graph."""
     g, body = function.graph, []
     text: dict[int, str] = {}
     used: set[str] = set()
@@ -259,7 +259,7 @@ _COLUMNS = {
 
 
 def _friction_step_code(robot: CustomisedDynamics, prefix: str) -> str:
-    """Functions of friction with its memory, as `predict` has it."""
+    """C text of the functions of friction with its memory, as `predict` has it."""
     friction = robot.friction
     widths = friction.shapes.stop_widths if len(friction.shapes.stop_widths) else np.full((1, robot.robot.n), np.inf)
     place = {tuple(own): k for k, own in enumerate(widths)}
@@ -298,7 +298,7 @@ def _friction_step_code(robot: CustomisedDynamics, prefix: str) -> str:
 
 
 def _c_table(name: str, rows: Array) -> str:
-    """Constant table of C code."""
+    """C text of a constant table."""
     text = ", ".join("{" + ", ".join(repr(float(x)) for x in row) + "}" for row in rows)
     return f"    static const double {name}[{rows.shape[0]}][{rows.shape[1]}] = {{{text}}};"
 

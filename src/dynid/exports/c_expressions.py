@@ -33,7 +33,7 @@ class Cost:
 
     @property
     def total(self) -> int:
-        """Multiplications and additions."""
+        """Number of multiplications and additions."""
         return self.multiplications + self.additions
 
 
@@ -53,7 +53,7 @@ class Graph:
         return self._places[content]
 
     def constant(self, value: float) -> Node:
-        """A number; negative ones are the negation of their size, so that signs can move."""
+        """Node of a number; negative ones are the negation of their size, so that signs can move."""
         number = float(value)
         if not math.isfinite(number):
             raise ValueError(f"{number} is no constant of an expression")
@@ -62,7 +62,7 @@ class Graph:
         return self._find_or_add_node("constant", (), abs(number))
 
     def variable(self, text: str) -> Node:
-        """A quantity that is known when the function is called."""
+        """Node of a quantity that is known when the function is called."""
         return self._find_or_add_node("variable", (), text)
 
     def constant_value(self, x: Node) -> float | None:
@@ -140,7 +140,7 @@ class Graph:
         return self._find_or_add_node("mul", (min(x, y), max(x, y)))
 
     def call_function(self, name: str, x: Node) -> Node:
-        """A function of one argument: sin, cos, tanh, exp, fabs, sign."""
+        """Node of a function of one argument: sin, cos, tanh, exp, fabs, sign."""
         negated, inner = self._split_negation(x)
         if negated and name in _ODD:
             return self.neg(self.call_function(name, inner))
@@ -152,7 +152,7 @@ class Graph:
         return self._find_or_add_node(name, (x,))
 
     def sum(self, terms: Sequence[Node]) -> Node:
-        """Sum of the terms."""
+        """Node of the sum of terms."""
         total = self.constant(0.0)
         for term in terms:
             total = self.add(total, term)

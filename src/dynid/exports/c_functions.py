@@ -180,7 +180,7 @@ class Recursion:
         return _LinkMotion(w, wp, Vp, self._angular_matrix(w, wp))
 
     def _angular_matrix(self, w: Vector, wp: Vector) -> tuple[Vector, Vector, Vector]:
-        """U = [wp] + [w][w]."""
+        """Matrix U = [wp] + [w][w] of angular velocity and acceleration."""
         g = self.graph
         xx, yy, zz = (g.mul(x, x) for x in w)
         xy, xz, yz = g.mul(w[0], w[1]), g.mul(w[0], w[2]), g.mul(w[1], w[2])
@@ -244,8 +244,8 @@ class CustomisedDynamics:
     load: Array | None = None
 
     @staticmethod
-    def of(subject: ExportSubject) -> CustomisedDynamics:
-        """Customised dynamics of an export subject; loops that only numbers can close are refused."""
+    def for_subject(subject: ExportSubject) -> CustomisedDynamics:
+        """Customised dynamics of an export subject; raise for loops that only numbers can close."""
         if subject.robot.closures:
             raise ExportError(
                 "closed_loops", "'{robot}' has loops that are closed numerically; C code is for trees and couplings",
@@ -266,28 +266,28 @@ class CustomisedDynamics:
         return self.base.values(self.robot.parameters)
 
     def inverse_dynamics_by_base(self) -> GraphFunction:
-        """Inverse dynamics with base parameters."""
+        """Function of inverse dynamics with base parameters."""
         return self._inverse_dynamics(dict(zip(self.base.names, map(float, self.base_values), strict=True)))
 
     def inverse_dynamics_by_standard(self) -> GraphFunction:
-        """Inverse dynamics with all standard parameters, to compare the cost."""
+        """Function of inverse dynamics with all standard parameters, to compare the cost."""
         return self._inverse_dynamics(
             dict(zip(self.robot.parameter_names, map(float, self.robot.parameters), strict=True))
         )
 
     def _inverse_dynamics(self, values: Mapping[str, float]) -> GraphFunction:
-        """Inverse dynamics with parameters as constants of the code."""
+        """Function of inverse dynamics with parameter values as constants of the code."""
         g = Graph()
         return self._torque_function(g, {name: g.constant(x) for name, x in values.items()}, "q", "qd", "qdd")
 
     def gravity_torques(self) -> GraphFunction:
-        """Torques that hold the robot still."""
+        """Function of the torques that hold the robot still."""
         g = Graph()
         values = zip(self.base.names, self.base_values, strict=True)
         return self._torque_function(g, {name: g.constant(float(x)) for name, x in values}, "q", None, None)
 
     def regressor_times_parameters(self) -> GraphFunction:
-        """Regressor times base parameters, these being an argument."""
+        """Function of the regressor times base parameters, these being an argument."""
         g = Graph()
         return self._torque_function(
             g, {name: g.variable(f"X[{k}]") for k, name in enumerate(self.base.names)}, *_STATE
@@ -296,7 +296,7 @@ class CustomisedDynamics:
     def _torque_function(
         self, g: Graph, parameters: Mapping[str, Node], q: str | None, v: str | None, a: str | None
     ) -> GraphFunction:
-        """Torques of the active joints; q, v, a: names of the arguments, None where they are zero."""
+        """Function of the active joints' torques; q, v, a: names of the arguments, None where they are zero."""
         robot = self.robot
         G, offset = linear_couplings(robot)
         positions = _nodes_of_tree_joints(g, G, offset, q, robot)
@@ -309,7 +309,7 @@ class CustomisedDynamics:
         return GraphFunction(g, tuple(outputs))
 
     def friction_function(self) -> GraphFunction:
-        """Friction of all joints while sliding, through the motors where these drive several joints."""
+        """Function of the friction of all joints while sliding, through the motors where these drive several."""
         g, n = Graph(), self.robot.n
         own = self.friction.while_sliding
         T, scale = own.transmission, own.scale
@@ -334,7 +334,7 @@ _STATE = ("q", "qd", "qdd")
 
 
 def _nodes_of_tree_joints(g: Graph, G: Array, offset: Array, name: str | None, robot: Robot) -> dict[int, Node]:
-    """Positions (or their derivatives) of the tree's joints from those of the active ones."""
+    """Nodes of the tree joints' positions (or their derivatives) from those of the active ones."""
     nodes = {}
     for i, k in enumerate(robot.tree_joints):
         terms = [g.mul(g.constant(float(x)), g.variable(f"{name}[{j}]")) for j, x in enumerate(G[i])] if name else []
@@ -343,13 +343,13 @@ def _nodes_of_tree_joints(g: Graph, G: Array, offset: Array, name: str | None, r
 
 
 def _stribeck_node(g: Graph, v: Node) -> Node:
-    """Stribeck friction over velocity."""
+    """Node of Stribeck friction at a velocity."""
     ratio = g.mul(g.constant(2.0), v)
     return g.mul(g.call_function("exp", g.neg(g.mul(ratio, ratio))), g.call_function("sign", v))
 
 
 def _sine_and_cosine_nodes(k: int, g: Graph, q: Node, v: Node) -> Sequence[Node]:
-    """Sine and cosine of k times a position."""
+    """Nodes of sine and cosine of k times a position."""
     q = q if k == 1 else g.mul(g.constant(float(k)), q)
     return g.call_function("sin", q), g.call_function("cos", q)
 
@@ -369,7 +369,7 @@ _SHAPES: dict[str, Callable[[Graph, Node, Node], Sequence[Node]]] = {
 
 
 def linear_couplings(robot: Robot) -> tuple[Array, Array]:
-    """Positions of the tree's joints from the active ones, G q + offset, couplings of couplings resolved."""
+    """Matrix G and offset of the tree joints' positions G q + offset, couplings of couplings resolved."""
     index = {robot.links[k].joint: i for i, k in enumerate(robot.tree_joints)}
     leaders = {coupling.passive: coupling for coupling in robot.couplings}
     G, offset = np.zeros((len(index), robot.n)), np.zeros(len(index))

@@ -18,13 +18,13 @@ from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import (
     ExportSubject,
     friction_left_out_warnings,
-    hold_plain_friction,
     make_export_subject,
     rotor_spin_warnings,
     soft_spring_notes,
+    with_plain_friction,
 )
 from dynid.exports.urdf import template_friction_warnings, update_urdf, write_urdf
-from dynid.exports.verify import Replay, Verification, replay_named_file, verify_named_file
+from dynid.exports.verify import Replay, Verification, replay_under_name, verify_under_name
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
 from dynid.robot.io.toml_writer import table_text
@@ -92,7 +92,7 @@ def export(
             distrust = distrust or _check_trust(result, path, force)
     subject = make_export_subject(result)
     identified = subject.friction
-    subject, left_out = (subject, ()) if suffix == ".c" else hold_plain_friction(subject, suffix)
+    subject, left_out = (subject, ()) if suffix == ".c" else with_plain_friction(subject, suffix)
     refitted: tuple[Message, ...] = ()
     if subject.friction is not identified:
         what = "friction ({blocks}) is held as viscous and Coulomb friction, refitted to the data with these bodies"
@@ -114,7 +114,7 @@ def export(
             with write_then_replace(path) as beside:
                 beside.write_bytes(made.data)
                 checked = _verify_before_rename(path, beside, subject, held)
-                replay = replay_named_file(beside, subject, held, path)
+                replay = replay_under_name(beside, subject, held, path)
         except (ExportError, RobotFileError) as error:
             form = "URDF" if suffix == ".urdf" else "MJCF"
             reason = (Message("template_not_usable", "a new {form} was made: {reason}", form=form, reason=error),)
@@ -128,7 +128,7 @@ def export(
 
 
 def _check_trust(result: Any, path: Path, force: bool) -> tuple[Message, ...]:
-    """Refuse a result that is not to be trusted; a warning where it is written all the same.
+    """Raise for a result that is not to be trusted; with `force` return a warning instead.
 
     Simulators and controllers load such files, which say nothing of a verdict.
     """
@@ -158,7 +158,7 @@ class _ExportContent(NamedTuple):
 def _export_attempts(
     subject: ExportSubject, path: Path, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
 ) -> list[Callable[[], _ExportContent]]:
-    """Ways to make the file, to be tried in turn: a URDF or MJCF file that cannot be updated is made anew."""
+    """Functions that make the content, to be tried in turn: a file that cannot be updated is made anew."""
     source, suffix = Path(subject.robot.source), path.suffix.lower()
     has_source = source.suffix.lower() == suffix and source.is_file()
     match suffix:
@@ -224,7 +224,7 @@ def _updated_mjcf_content(subject: ExportSubject, template: Path, path: Path, *,
 
 
 def _check_template(template: Path, suffix: str) -> None:
-    """Refuse a template that is not there, or of another format."""
+    """Raise for a template that does not exist, or is of another format."""
     if not template.is_file():
         raise ExportError("file_not_found", "there is no template '{template}'", template=template)
     if template.suffix.lower() != suffix:
@@ -255,9 +255,9 @@ def _updated_expansion_content(subject: ExportSubject, lock: Mapping[str, float]
 
 
 def _verify_before_rename(path: Path, beside: Path, subject: ExportSubject, lock: Mapping[str, float]) -> Verification:
-    """Read the file again, before it takes its place; ExportError where it is not the model."""
+    """Verify the temporary file before it takes its place; ExportError where it is not the model."""
     try:
-        checked = verify_named_file(path, beside, subject, lock)
+        checked = verify_under_name(path, beside, subject, lock)
     except RobotFileError as error:
         raise ExportError(
             "format_cannot_hold_robot", "a {suffix} file cannot hold this robot: {reason}",

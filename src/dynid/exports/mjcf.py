@@ -22,7 +22,7 @@ from dynid.exports.subject import (
     renamed_link_notes,
     transform_inertia,
 )
-from dynid.exports.urdf import CarriedLink, check_same_robot, end_of_tag, share_among_riders
+from dynid.exports.urdf import CarriedLink, check_same_robot, end_of_tag, split_among_carried_links
 from dynid.exports.verify import TreeState, random_states
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body, to_body
@@ -44,14 +44,14 @@ TOGETHER = 1e-9
 
 
 def check_loops_closed_by_points(robot: Robot) -> None:
-    """Refuse loops that are not closed by points alone, in all three directions, wherever the robot is."""
+    """Raise for loops that are not closed by points alone, in all three directions, wherever the robot is."""
     for closure in robot.closures:
         if any(direction not in ("x", "y", "z") for direction in closure.keep):
             raise ExportError(
                 "closure_keeps_directions", "{closure} of '{robot}' keeps directions; MJCF is written for points only",
                 closure=_closure_label(closure), robot=robot.name,
             )  # fmt: skip
-    state = TreeState.of(robot, random_states(robot, 5))
+    state = TreeState.along_motion(robot, random_states(robot, 5))
     for closure in robot.closures:
         for q in state.q:
             places = link_poses_at(robot, q)
@@ -67,12 +67,12 @@ def check_loops_closed_by_points(robot: Robot) -> None:
 
 
 def _closure_label(closure: Closure) -> str:
-    """A loop in words."""
+    """Text that names the two links of a loop."""
     return f"the loop of {' and '.join(closure.links)}"
 
 
 def closure_link(robot: Robot, name: str) -> int:
-    """Return the number of the link that a closure names by its joint."""
+    """Index of the link that a closure names by its joint."""
     return next(k for k, link in enumerate(robot.links) if link.joint == name)
 
 
@@ -98,7 +98,7 @@ def link_poses_at(robot: Robot, q: Array) -> dict[int, Transform]:
 
 
 def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
-    """Return the text of an MJCF file, and notes on what it cannot hold."""
+    """Text of an MJCF file, and notes on what it cannot hold."""
     robot = subject.robot
     check_loops_closed_by_points(robot)
     bodies = composite_inertias(robot)
@@ -161,7 +161,7 @@ def _body_lines(
 
 
 def _inertial_element(x: Array) -> str:
-    """Return the <inertial> of ten parameters, in the body's axes."""
+    """Text of the <inertial> of ten parameters, in the body's axes."""
     body = to_body(x)
     J = body.inertia
     full = format_numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
@@ -202,7 +202,7 @@ def friction_impedances(subject: ExportSubject) -> dict[int, float]:
 
 
 def friction_softness(impedance: float | None) -> dict[str, str]:
-    """Attributes of a joint that make its dry friction as hard as it must be."""
+    """Attributes of a joint that set how hard MuJoCo makes its dry friction."""
     if impedance is None:
         return {}
     d = f"{impedance:.6g}"
@@ -245,7 +245,7 @@ def _joint_line(link: Link, name: str, dynamics: Mapping[str, float], impedance:
 
 
 def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
-    """Equalities of two joints; where a joint follows several, a tendon of constant length ties them together."""
+    """Lines of equalities of two joints, or of a tendon where a joint follows several."""
     if not robot.couplings and not robot.closures:
         return []
     place = {link.joint: xml_attribute(name) for link, name in zip(robot.links, joints, strict=True)}
@@ -268,7 +268,7 @@ def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
 
 
 def _closure_sites(robot: Robot) -> dict[int, list[str]]:
-    """Points of the loops on their links."""
+    """Lines of <site>s at the points of the loops, by link."""
     sites: dict[int, list[str]] = {}
     for k, closure in enumerate(robot.closures, 1):
         for end, link, point in zip("ab", closure.links, closure.points, strict=True):
@@ -279,11 +279,11 @@ def _closure_sites(robot: Robot) -> dict[int, list[str]]:
 
 
 def _assembled_keyframe(robot: Robot, order: list[int]) -> list[str]:
-    """Return a keyframe at which all loops are closed and all couplings hold."""
+    """Lines of a keyframe at which all loops are closed and all couplings hold."""
     if not robot.closures and not robot.couplings:
         return []
     at, still = assembly_positions(robot)[None], np.zeros((1, robot.n))
-    state = TreeState.of(robot, Motion(np.zeros(1), at, still, still))
+    state = TreeState.along_motion(robot, Motion(np.zeros(1), at, still, still))
     position = dict(zip(robot.tree_joints, state.q[0], strict=True))
     qpos = format_numbers(position[k] for k in order if k in position)
     return ["  <keyframe>", f'    <key name="assembled" qpos="{qpos}"/>', "  </keyframe>"]
@@ -316,7 +316,7 @@ _NEUTRAL = {
 
 
 def find_elements(path: Path, data: bytes) -> dict[str, list[ElementBytes]]:
-    """Find the elements that are patched, by tag in the order of the file; those of defaults and others are left out.
+    """Elements to be edited, by tag in the order of the file; those of defaults are left out.
 
     The file is one that `read_xml` has accepted (no document type, no entities).
     """
@@ -353,7 +353,7 @@ def find_elements(path: Path, data: bytes) -> dict[str, list[ElementBytes]]:
 
 
 def attribute_edits(data: bytes, element: ElementBytes, new: Mapping[str, str | None]) -> list[tuple[int, int, bytes]]:
-    """Replacements (start, end, new bytes) that give an element's attributes new values, or remove them (None)."""
+    """Edits (start, end, new bytes) that give an element's attributes new values, or remove them (None)."""
     edits, missing = [], dict(new)
     for match in _ATTRIBUTE.finditer(data, element.start, element.inside):
         name = match[1].decode("utf-8", "replace")
@@ -386,8 +386,8 @@ class _MjcfTemplate:
     mujoco: Any
 
     @staticmethod
-    def of(path: Path) -> _MjcfTemplate:
-        """Read a template; refuse what cannot be updated."""
+    def read(path: Path) -> _MjcfTemplate:
+        """Read a template; raise where it cannot be updated."""
         try:
             import mujoco
         except ImportError as error:
@@ -456,7 +456,7 @@ class _MjcfTemplate:
         }
 
     def sprung_joints(self) -> list[Element]:
-        """Joints that have a spring in the file."""
+        """<joint> elements that have a spring in the file."""
         found = []
         for k, body in enumerate(self.every, 1):
             joints = body.findall("joint")
@@ -465,7 +465,7 @@ class _MjcfTemplate:
                 found += [joint] if np.any(self.model.jnt_stiffness[number]) or np.any(more) else []
         return found
 
-    def nominal(self, body: Element) -> Array:
+    def nominal_inertia(self, body: Element) -> Array:
         """Ten parameters of a body in its frame, as MuJoCo has them."""
         k = self.every.index(body) + 1
         flat = np.zeros(9)
@@ -478,13 +478,13 @@ class _MjcfTemplate:
 def update_mjcf(
     subject: ExportSubject, template: Path, folder: Path
 ) -> tuple[bytes, tuple[Message, ...], ExportSubject]:
-    """Return the template with the subject's inertias, armatures and friction, for a file in this folder.
+    """Bytes of the template with the subject's inertias, armatures and friction, notes, and what it then holds.
 
     With notes, and the subject as the file holds it: joints with a spring of their own get no other.
     """
     robot = subject.robot
     check_same_robot(robot, template, robot.locks)
-    file = _MjcfTemplate.of(template)
+    file = _MjcfTemplate.read(template)
     _check_gravity(robot, file)
     own = {j.get("name") for j in file.sprung_joints()}
     subject = subject.without_soft_springs(np.array([name in own for name in robot.joint_names]))
@@ -504,15 +504,15 @@ def update_mjcf(
     at_zero = link_poses_at(unsnapped, np.zeros(len(unsnapped.tree_joints)))
     poses = file.poses(robot)
     T_link = {link.name: at_zero[plain[link.joint]] for link in robot.links}
-    riders = {link.name: _find_riders(file, carrier[link.name], set(moving)) for link in robot.links}
+    riders = {link.name: _find_carried_bodies(file, carrier[link.name], set(moving)) for link in robot.links}
     last = {id(body): name for name, body in carrier.items()}  # of several joints of a body the last one carries it
     carried = {
-        name: [CarriedLink(b.get("name", ""), T_link[name].inverse() @ poses[b], file.nominal(b)) for b in own]
+        name: [CarriedLink(b.get("name", ""), T_link[name].inverse() @ poses[b], file.nominal_inertia(b)) for b in own]
         if last[id(carrier[name])] == name else []
         for name, own in riders.items()
     }  # fmt: skip
     bodies = {k: whole.get(k, np.zeros(10)) for k in range(len(robot.links))}
-    new, notes = share_among_riders(robot, bodies, carried, strictly=True)
+    new, notes = split_among_carried_links(robot, bodies, carried, strictly=True)
     element = {b.get("name", ""): b for b in file.every}
     placed: dict[Element, Array] = {}
     for name, x in new.items():
@@ -528,11 +528,11 @@ def update_mjcf(
     data = file.data
     for start, stop, text in sorted(edits, reverse=True):
         data = data[:start] + text + data[stop:]
-    return data, (*notes, *more, *_kept_notes(subject, file)), subject
+    return data, (*notes, *more, *_notes_on_kept_elements(subject, file)), subject
 
 
 def _check_gravity(robot: Robot, file: _MjcfTemplate) -> None:
-    """Refuse a template with another gravity."""
+    """Raise for a template with another gravity."""
     if np.abs(file.model.opt.gravity - np.array(robot.gravity)).max() > 1e-9 * np.abs(robot.gravity).max(initial=1.0):
         raise ExportError(
             "template_of_other_robot", "{template}: its gravity is {theirs}, that of '{robot}' {ours}",
@@ -541,14 +541,14 @@ def _check_gravity(robot: Robot, file: _MjcfTemplate) -> None:
         )  # fmt: skip
 
 
-def _find_riders(file: _MjcfTemplate, body: Element, moving: set[str]) -> list[Element]:
+def _find_carried_bodies(file: _MjcfTemplate, body: Element, moving: set[str]) -> list[Element]:
     """Bodies that no joint of the robot moves against this one; frames are only places."""
     found: list[Element] = []
     for child in body.findall("body"):
         if any(joint.get("name") in moving for joint in child.findall("joint")):
             continue
         found += [child] if child in file.every else []
-        found += _find_riders(file, child, moving)
+        found += _find_carried_bodies(file, child, moving)
     return found
 
 
@@ -572,7 +572,7 @@ def _compiler_edits(
         )  # fmt: skip
     if any(key in ("inertiafromgeom", "settotalmass", "boundmass", "boundinertia") for own in changed for key in own):
         others = [body for body in file.every if body not in placed and body in file.here]
-        placed |= {body: file.nominal(body) for body in others if np.any(file.nominal(body))}
+        placed |= {body: file.nominal_inertia(body) for body in others if np.any(file.nominal_inertia(body))}
     old = file.path.resolve().parent
     uses_files = any(e.get("file") for asset in file.root.findall("asset") for e in asset)
     moves = old != folder.resolve() and (uses_files or b"<include" in file.data)
@@ -599,7 +599,7 @@ def _compiler_edits(
 
 
 def _inertial_edits(file: _MjcfTemplate, body: Element, x: Array, end: bytes) -> list[tuple[int, int, bytes]]:
-    """Replacement of a body's <inertial>, which is added where there is none."""
+    """Edits (start, end, new bytes) that replace a body's <inertial>, or add it where there is none."""
     text = _inertial_element(x).encode()
     own = [file.here[e] for e in body.findall("inertial") if e in file.here]
     if own:
@@ -639,8 +639,8 @@ def _joint_edits(subject: ExportSubject, file: _MjcfTemplate) -> list[tuple[int,
     return edits
 
 
-def _kept_notes(subject: ExportSubject, file: _MjcfTemplate) -> list[Message]:
-    """What the file has and the model has not: it stays, and MuJoCo's torques contain it."""
+def _notes_on_kept_elements(subject: ExportSubject, file: _MjcfTemplate) -> list[Message]:
+    """Notes on what the file has and the model has not: it stays, and MuJoCo's torques contain it."""
     model, mujoco, robot = file.model, file.mujoco, subject.robot
     notes = []
     if model.body_gravcomp.any():

@@ -14,7 +14,7 @@ VERSION = 1
 
 
 def write_robot_json(subject: ExportSubject) -> str:
-    """Return the robot's record, and its parameters by name for other readers."""
+    """JSON text of the robot's record, with its parameters by name for other readers."""
     robot = subject.robot
     data = {
         "format": FORMAT,

@@ -56,12 +56,12 @@ class JointFriction:
 
     @property
     def shapes(self) -> FrictionShapes:
-        """The blocks, ready to be evaluated."""
+        """Shapes of the friction blocks, ready to be evaluated."""
         return FrictionShapes(self.blocks, self.scale, self.held)
 
     @cached_property
     def while_sliding(self) -> JointFriction:
-        """The part of it that q and v of one instant show: stops at their limits, without `lag` and `load`."""
+        """Friction that q and v of one instant show: stops at their limits, without `lag` and `load`."""
         blocks, rows, sliding = [], [], np.zeros(len(self.scale))
         own = iter(self.values)
         for block in self.blocks:
@@ -131,7 +131,7 @@ class ExportSubject:
 
     @property
     def has_soft_spring(self) -> NDArray[np.bool_]:
-        """Which springs (n,) stand for a constant torque alone."""
+        """Mask (n,) of springs that stand for a constant torque alone."""
         springs = np.zeros(self.robot.n) if self.springs is None else self.springs
         return np.asarray((springs > 0.0) & (springs == SOFT * np.abs(self.offsets)))
 
@@ -147,7 +147,7 @@ class ExportSubject:
 
 
 def make_export_subject(result: Any) -> ExportSubject:
-    """Take an Identification, a Robot, or anything with a `.robot` whose parameters are all known."""
+    """Subject of an Identification, a Robot, or anything with a `.robot`; raise where parameters are unknown."""
     if isinstance(result, ExportSubject):
         return result
     if isinstance(result, Identification):
@@ -187,7 +187,7 @@ def _left_out_column_text(column: JointColumn) -> Message:
 
 
 def _check_fixed_base(robot: Robot) -> None:
-    """Refuse robots whose base floats."""
+    """Raise ExportError for robots whose base floats."""
     if robot.floating:
         raise ExportError(
             "floating_base", "'{robot}' floats; only robots on a fixed base are exported", "{fixed_base}",
@@ -196,7 +196,7 @@ def _check_fixed_base(robot: Robot) -> None:
 
 
 def _with_known_zeros(robot: Robot) -> Robot:
-    """The robot with its known zeros set to zero, whatever the file says of their value."""
+    """Robot with its known zeros set to zero, whatever the file says of their value."""
     values = robot.parameters.copy()
     zero = set(robot.known_zeros)
     values[[k for k, name in enumerate(robot.parameter_names) if name in zero]] = 0.0
@@ -237,7 +237,7 @@ def _make_subject_of_identification(result: Identification) -> ExportSubject:
 
 
 def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
-    """Warn of declared rotors whose spin couples joints, which only a table and its simulation have."""
+    """Warnings on declared rotors whose spin couples joints, which no exported file but a table holds."""
     rotors = () if robot.sensor is None else robot.sensor.spinning_rotors
     if not rotors:
         return ()
@@ -246,7 +246,7 @@ def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
 
 
 def _joint_friction_of_identification(result: Identification) -> JointFriction:
-    """All blocks of a result, with their values."""
+    """Friction of a result: all its blocks with their values."""
     equation, n = result.equation, result.robot.n
     rows = [
         result.column_values[equation.columns_by_friction_block[block]].reshape(-1, n) for block in equation.friction
@@ -263,8 +263,8 @@ def _joint_friction_of_identification(result: Identification) -> JointFriction:
 # Friction that files of robots can hold, in the place of what was identified.
 
 
-def hold_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubject, tuple[Message, ...]]:
-    """Return the subject with friction that a file of this suffix can hold, and what is to be said of it.
+def with_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubject, tuple[Message, ...]]:
+    """Subject with friction that a file of this suffix can hold, and messages on what is left out.
 
     Other blocks become viscous and Coulomb friction, fitted to the same data with the bodies as they are; an MJCF file
     can hold springs, too.
@@ -276,7 +276,7 @@ def hold_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubj
         np.any(row < 0.0) for block, row in zip(friction.blocks, friction.values, strict=False) if block != "offset"
     )
     if friction.is_plain and not negative:
-        return _hold_offsets(subject, np.zeros(subject.robot.n), suffix), ()
+        return _with_springs_for_offsets(subject, np.zeros(subject.robot.n), suffix), ()
     if model is None or not friction.is_direct_drive:
         if friction.is_plain:
             return subject, ()
@@ -285,7 +285,7 @@ def hold_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubj
     fitted = refit_plain_friction(model, springs=suffix == ".xml")
     plain = JointFriction(PLAIN, fitted[:3], np.ones(subject.robot.n), friction.transmission)
     robot = _set_nominal_friction(subject.robot, plain)
-    held = _hold_offsets(replace(subject, robot=robot, friction=plain), fitted[3], suffix)
+    held = _with_springs_for_offsets(replace(subject, robot=robot, friction=plain), fitted[3], suffix)
     lost = [block for block in friction.blocks if block in HARMONICS or (block == "spring" and suffix != ".xml")]
     if not lost:
         return held, ()
@@ -295,8 +295,8 @@ def hold_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubj
     return held, (Message("position_torques_left_out", what, remedy, blocks=lost, option=option),)
 
 
-def _hold_offsets(subject: ExportSubject, springs: Array, suffix: str) -> ExportSubject:
-    """Return the subject with springs, in an MJCF file soft ones for constant torques that were identified, too.
+def _with_springs_for_offsets(subject: ExportSubject, springs: Array, suffix: str) -> ExportSubject:
+    """Subject with springs, in an MJCF file also soft ones that stand for identified constant torques.
 
     Offsets of a table are those of its sensors for all that is known.
     """
@@ -347,7 +347,7 @@ def refit_plain_friction(model: Identification, *, springs: bool) -> Array:
 
 
 def _set_nominal_friction(robot: Robot, friction: JointFriction) -> Robot:
-    """Make the friction the robot's nominal one; where that cannot hold all of it, it holds none."""
+    """Robot with this friction as its nominal one, or none where it cannot hold all of it."""
     rows: dict[str, Array] = {}
     if friction.is_plain:
         rows = {name: friction.values[k] for k, name in enumerate(friction.blocks)}
@@ -386,7 +386,7 @@ def composite_inertias(robot: Robot) -> dict[int, Array]:
 
 
 def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strictly: bool = False) -> None:
-    """Refuse links that no body can be: other software would, or would simulate nonsense."""
+    """Raise ExportError for links that no body can be: other software would refuse them, or simulate nonsense."""
     wrong = [robot.links[k].name for k, x in bodies.items() if not is_possible_body(x, strictly=strictly)]
     if wrong:
         some, more = [f"'{name}'" for name in wrong[:8]], f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
@@ -400,7 +400,7 @@ def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strict
 
 
 def transform_inertia(T: Transform, x: Array) -> Array:
-    """Ten parameters of the inner frame, seen from the outer."""
+    """Ten parameters of a body in the outer frame, from those in the inner, T their transform."""
     return np.asarray(change_of_frame(T) @ x)
 
 
@@ -439,7 +439,7 @@ def friction_left_out_warnings(subject: ExportSubject) -> tuple[Message, ...]:
 
 
 def soft_spring_notes(subject: ExportSubject) -> tuple[Message, ...]:
-    """Note on constant torques that an MJCF file holds as springs."""
+    """Notes on constant torques that an MJCF file holds as springs."""
     pairs = zip(subject.robot.joint_names, subject.offsets, subject.has_soft_spring, strict=True)
     joints = [f"'{name}' ({x:.6g})" for name, x, is_soft in pairs if is_soft]
     what = "constant torques of joints {joints} are held by soft springs, far away"

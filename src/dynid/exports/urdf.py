@@ -48,7 +48,7 @@ _DYNAMICS = (("viscous", "damping"), ("coulomb", "friction"))
 
 
 def write_urdf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
-    """Return the text of a new URDF, and notes on what it cannot hold."""
+    """Text of a new URDF, and notes on what it cannot hold."""
     robot = subject.robot
     if robot.closures:
         raise ExportError("closed_loops", "'{robot}' is a closed mechanism; a URDF is a tree", robot=robot.name)
@@ -71,7 +71,7 @@ def write_urdf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
 
 
 def urdf_notes(robot: Robot) -> tuple[Message, ...]:
-    """What no URDF holds: gravity and rotor inertias."""
+    """Notes on what no URDF holds: gravity and rotor inertias."""
     notes = []
     if tuple(robot.gravity) != STANDARD_GRAVITY:
         notes.append(Message(
@@ -88,7 +88,7 @@ def urdf_notes(robot: Robot) -> tuple[Message, ...]:
 
 
 def inertial_lines(x: Array, indent: str) -> list[str]:
-    """Return the inertial element: origin at the centre of mass, axes of the link; nothing for a massless link."""
+    """Lines of the <inertial>: origin at the centre of mass, axes of the link; none for a massless link."""
     if not np.any(x):
         return []
     body = to_body(x)
@@ -142,7 +142,7 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
 
 
 def _single_mimicked_joint(robot: Robot, coupling: Coupling) -> tuple[str, float]:
-    """Return the one joint that a passive joint mimics."""
+    """Joint that a passive joint mimics, and the factor; raise where it follows several."""
     moving = [(name, factor) for name, factor in coupling.factors if factor != 0.0]
     if len(moving) != 1:
         raise ExportError(
@@ -241,7 +241,7 @@ def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes]
 
 
 def end_of_tag(data: bytes, start: int) -> int:
-    """Place after the `>` that ends the tag; one inside quotes does not."""
+    """Index after the `>` that ends the tag; one inside quotes does not."""
     quote = b""
     for k in range(start, len(data)):
         character = data[k : k + 1]
@@ -267,10 +267,10 @@ class CarriedLink:
     nominal: Array
 
 
-def share_among_riders(
+def split_among_carried_links(
     robot: Robot, bodies: Mapping[int, Array], riders: Mapping[str, list[CarriedLink]], *, strictly: bool = False
 ) -> tuple[dict[str, Array], list[Message]]:
-    """Parameters of links and of those that ride on them, by name, each in its own frame; bodies: their sums.
+    """Parameters of links and of those fixed to them, by name, each in its frame; bodies: their sums.
 
     strictly: no link may be without mass.
     """
@@ -300,13 +300,13 @@ def share_among_riders(
 
 
 def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
-    """Return the template with the subject's inertial parameters, and notes on what was done."""
+    """Bytes of the template with the subject's inertial parameters, and notes on what was done."""
     robot = subject.robot
     snap = check_same_robot(robot, template, lock)
     bodies = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
     check_bodies(robot, bodies, "a URDF")
     root = read_xml(template, "robot", "is this a URDF?")
-    new, notes = share_among_riders(robot, bodies, _find_carried_links(root, robot, lock, snap))
+    new, notes = split_among_carried_links(robot, bodies, _find_carried_links(root, robot, lock, snap))
     friction = {robot.links[k].joint: dict(robot.links[k].friction) for k in robot.active_links}
     data, limited = _replace_elements(template, new, {name: own for name, own in friction.items() if own})
     if limited:
@@ -318,7 +318,7 @@ def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float
 
 
 def template_friction_warnings(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
-    """Warning where joints of the template have friction, and the model knows nothing of it: there it stays."""
+    """Warnings where joints of the template have friction that the model does not know: there it stays."""
     old = {link.joint: dict(link.friction) for link in load_robot(template, lock=lock).links}
     kept = [f"'{link.joint}'" for link in robot.links if not link.friction and any(old[link.joint].values())]
     if not kept:
@@ -328,7 +328,7 @@ def template_friction_warnings(robot: Robot, template: Path, lock: Mapping[str, 
 
 
 def check_same_robot(robot: Robot, template: Path, lock: Mapping[str, float]) -> bool:
-    """Refuse a template of another robot: names, tree, kinds, axes and places must agree.
+    """Raise for a template of another robot: names, tree, kinds, axes and places must agree.
 
     Return whether almost right angles of the file were snapped when the robot was loaded.
     """
@@ -375,7 +375,7 @@ def _pose_and_axis_difference(a: Link, b: Link) -> float:
 def _find_carried_links(
     root: Element, robot: Robot, lock: Mapping[str, float], snap: bool
 ) -> dict[str, list[CarriedLink]]:
-    """Of every moving link: those that fixed and locked joints put on it."""
+    """Links that fixed and locked joints put on each moving link, by its name."""
     links = {element.get("name", ""): element for element in root.findall("link")}
     moving = {link.joint for link in robot.links}
     carried: dict[str, list[CarriedLink]] = {link.name: [] for link in robot.links}
@@ -399,7 +399,7 @@ def _find_carried_links(
 def _replace_elements(
     template: Path, new: Mapping[str, Array], friction: Mapping[str, Mapping[str, float]]
 ) -> tuple[bytes, int]:
-    """Content of the file with new inertial elements and friction by joint, and how many limits were added."""
+    """Bytes of the template with new inertial elements and friction by joint, and how many limits were added."""
     try:
         data = template.read_bytes()
     except OSError as error:
@@ -423,7 +423,7 @@ def _replace_elements(
 
 
 def _limit_edits(data: bytes, joint: JointBytes) -> list[tuple[int, int, bytes]]:
-    """What parsers insist on, where the file leaves it out: travel, effort and speed that limit nothing."""
+    """Edits (start, end, new bytes) that add limits which parsers insist on, and which limit nothing."""
     if joint.kind not in ("revolute", "prismatic"):
         return []
     missing = {"lower": -UNLIMITED, "upper": UNLIMITED} if joint.limit is None else {}
@@ -438,7 +438,7 @@ def _limit_edits(data: bytes, joint: JointBytes) -> list[tuple[int, int, bytes]]
 def _friction_edits(
     data: bytes, joint: JointBytes, friction: Mapping[str, Mapping[str, float]], end: bytes
 ) -> list[tuple[int, int, bytes]]:
-    """Replacements for a joint's <dynamics>, whose other attributes stay; nothing where friction is the same."""
+    """Edits (start, end, new bytes) of a joint's <dynamics>, whose other attributes stay; none where equal."""
     own = {word: max(friction[joint.name].get(key, 0.0), 0.0) for key, word in _DYNAMICS}
     words = " ".join(f'{word}="{x!r}"' for word, x in own.items()).encode()
     if not joint.dynamics:
@@ -456,7 +456,7 @@ def _friction_edits(
 def _inertial_edits(
     template: Path, data: bytes, place: LinkBytes, x: Array, end: bytes
 ) -> list[tuple[int, int, bytes]]:
-    """Replacements (start, end, new bytes) for a link's inertial element."""
+    """Edits (start, end, new bytes) that replace a link's inertial element."""
     if len(place.inertials) > 1:
         raise RobotFileError(
             str(template), "two_inertial_elements", "link '{link}' has two <inertial>", "remove one", link=place.name,

@@ -20,7 +20,7 @@ from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import DynidError, ExportError
 from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.robot_json import read_robot_json
-from dynid.exports.subject import ExportSubject, hold_plain_friction, make_export_subject
+from dynid.exports.subject import ExportSubject, make_export_subject, with_plain_friction
 from dynid.identifiability.samples import random_samples
 from dynid.messages import Message, Option
 from dynid.robot.io.xml import unique_names
@@ -48,7 +48,7 @@ def find_compiler() -> str:
 
 
 def compile_c_code(path: Path, shown: Path) -> ctypes.CDLL:
-    """Compile a file and load it; shown: its name in errors."""
+    """Compile a C file and load it; shown: its name in errors."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "robot.so"
         command = [find_compiler(), *FLAGS, "-o", str(library), "-x", "c", "-", "-lm"]
@@ -158,15 +158,15 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
     lock: joints of a URDF that the robot holds at a position, where it does not know (`robot.locks`).
     """
     subject, suffix = make_export_subject(result), Path(path).suffix.lower()
-    subject = subject if suffix == ".c" else hold_plain_friction(subject, suffix)[0]
+    subject = subject if suffix == ".c" else with_plain_friction(subject, suffix)[0]
     known = subject.robot.locks if suffix == ".urdf" else {}
-    return verify_named_file(Path(path), Path(path), subject, lock or known)
+    return verify_under_name(Path(path), Path(path), subject, lock or known)
 
 
-def verify_named_file(
+def verify_under_name(
     shown: Path, path: Path, subject: ExportSubject, lock: Mapping[str, float] | None
 ) -> Verification:
-    """Verify a file that has another name in errors: where it will be."""
+    """Verify a file, which errors call by the name `shown` that it will have."""
     if lock and path.suffix.lower() != ".urdf":
         raise ExportError(
             "lock_not_applicable", "{path}: {lock} is for the joints of a URDF", path=shown, lock=Option("lock"),
@@ -275,7 +275,7 @@ def _verify_by_pinocchio(
 def _torques_of_urdf(
     path: Path, robot: Robot, motion: Motion, lock: Mapping[str, float], *, snap: bool
 ) -> Array | None:
-    """Torques of a URDF as it is read here, rotors added; None where it has other joints."""
+    """Torques (N, n) of a URDF by pinocchio, rotors added; None where it has other joints."""
     read = load_robot(path, gravity=robot.gravity, snap=snap)
     read = lock_loaded_robot(read, {name: x for name, x in lock.items() if name in read.joint_names})
     if set(read.joint_names) != set(robot.joint_names):
@@ -294,7 +294,7 @@ def _rotor_inertias(robot: Robot) -> Array:
 def _pinocchio_torques(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str, float]) -> Array:
     """Torques of the tree, projected to the active joints, rotors added: a URDF has none."""
     model.gravity = pin.Motion(np.array(robot.gravity), np.zeros(3))
-    data, state = model.createData(), TreeState.of(robot, motion)
+    data, state = model.createData(), TreeState.along_motion(robot, motion)
     names = unique_names(link.joint for link in robot.links)
     tau = np.empty_like(state.q)
     missing = [names[k] for k in robot.tree_joints if not model.existJointName(names[k])]
@@ -314,7 +314,7 @@ def _pinocchio_torques(pin: Any, model: Any, robot: Robot, motion: Motion, lock:
 
 
 def _set_pinocchio_position(q: Array, joint: Any, x: float) -> None:
-    """Set a position; joints that turn without end have its cosine and sine."""
+    """Set a joint's position in pinocchio's q; joints without limits have its cosine and sine."""
     q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
 
 
@@ -330,8 +330,8 @@ class _MujocoFile:
     joints: list[int]
 
     @staticmethod
-    def of(mujoco: Any, path: Path, robot: Robot, shown: Path) -> _MujocoFile:
-        """Load the file and find the joints."""
+    def load(mujoco: Any, path: Path, robot: Robot, shown: Path) -> _MujocoFile:
+        """Load an MJCF file by MuJoCo and find the robot's joints."""
         mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
         try:
             model = mujoco.MjModel.from_xml_path(str(path))
@@ -350,9 +350,9 @@ class _MujocoFile:
         return _MujocoFile(mujoco, model, robot, model.jnt_qposadr[ids], model.jnt_dofadr[ids], ids)
 
     def torques(self, motion: Motion, *disabled: str) -> Array:
-        """Torques (N, n) of MuJoCo's inverse dynamics without parts of it; other joints of the file do not move."""
+        """Torques (N, n) of MuJoCo's inverse dynamics, some parts disabled; other joints of the file do not move."""
         mujoco, model = self.mujoco, self.model
-        data, state = mujoco.MjData(model), TreeState.of(self.robot, motion)
+        data, state = mujoco.MjData(model), TreeState.along_motion(self.robot, motion)
         for name, x in self.robot.locks.items():
             if (number := mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name)) >= 0:
                 data.qpos[model.jnt_qposadr[number]] = x
@@ -374,8 +374,8 @@ class _MujocoFile:
         springs = 0.0 if subject.springs is None else subject.springs
         return subject.without_soft_springs(np.abs(theirs - springs) > 1e-9 * theirs)
 
-    def leave_out_what_the_model_lacks(self, subject: ExportSubject) -> None:
-        """Drop springs, gravity compensation and friction of passive joints that a template brings."""
+    def drop_forces_outside_model(self, subject: ExportSubject) -> None:
+        """Remove springs, gravity compensation and friction of passive joints that a template brings."""
         model, robot = self.model, self.robot
         held = {k for j, k in enumerate(robot.active_links) if subject.springs is not None and subject.springs[j] > 0.0}
         for k, joint in zip(robot.tree_joints, self.joints, strict=True):
@@ -395,11 +395,11 @@ class _MujocoFile:
                     model.dof_dampingpoly[at] = 0.0
 
     def coupling_error(self, motion: Motion, shown: Path) -> float:
-        """How far couplings and loops of the file are from closed along a motion that closes them here."""
+        """Largest error of the file's couplings and loops along a motion that closes them here."""
         mujoco, model = self.mujoco, self.model
         tied = len(self.robot.couplings) + 3 * len(self.robot.closures)
         data, apart = mujoco.MjData(model), 0.0
-        for q in TreeState.of(self.robot, motion).q if tied else ():
+        for q in TreeState.along_motion(self.robot, motion).q if tied else ():
             data.qpos[self.at_q] = q
             mujoco.mj_forward(model, data)
             apart = max(apart, float(np.abs(data.efc_pos[: data.ne]).max(initial=0.0)))
@@ -418,10 +418,10 @@ def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, sho
     except ImportError:
         return Verification("MuJoCo", np.nan, "MuJoCo is not installed (pip install mujoco)")
     robot = subject.robot
-    file = _MujocoFile.of(mujoco, path, robot, shown)
+    file = _MujocoFile.load(mujoco, path, robot, shown)
     apart = file.coupling_error(motion, shown)
     subject = file.with_own_springs(subject)
-    file.leave_out_what_the_model_lacks(subject)
+    file.drop_forces_outside_model(subject)
     friction = [dict(robot.links[k].friction) for k in robot.active_links]
     viscous, coulomb = (np.array([max(f.get(key, 0.0), 0.0) for f in friction]) for key in ("viscous", "coulomb"))
     ours = subject.rigid_torques(motion) + viscous * motion.v + spring_torques(subject, motion)
@@ -480,16 +480,16 @@ class Replay:
     @property
     def mean(self) -> float:
         """Mean NRMSE over the joints, of the file as it is."""
-        return _mean_of_known(self.nrmse)
+        return _mean_without_nan(self.nrmse)
 
     @property
     def mean_completed(self) -> float:
         """Mean NRMSE over the joints, with what the file cannot hold added."""
-        return _mean_of_known(self.completed)
+        return _mean_without_nan(self.completed)
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """Warning where the file explains the recordings much worse than the result."""
+        """Warnings where the file explains the recordings much worse than the result."""
         if self.mean <= max(POOR[0] * self.identified, POOR[1]):
             return ()
         what = "{reader} explains the recordings by this file with a mean NRMSE of {nrmse:.3f}, the result with "
@@ -507,14 +507,14 @@ class Replay:
         return f"{text}; {self.mean_completed:.4f} with what the file cannot hold ({lacking})"
 
 
-def _mean_of_known(nrmse: Array) -> float:
-    """Mean of what is not NaN, NaN where nothing is."""
+def _mean_without_nan(nrmse: Array) -> float:
+    """Mean of the values that are not NaN; NaN where there are none."""
     known = nrmse[~np.isnan(nrmse)]
     return float(known.mean()) if len(known) else np.nan
 
 
-def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, float], shown: Path) -> Replay | None:
-    """Errors of a file along the recordings that its result keeps; None where there are none."""
+def replay_under_name(path: Path, subject: ExportSubject, lock: Mapping[str, float], shown: Path) -> Replay | None:
+    """Replay recordings kept by the result through a file and compare torques; None without any. shown: its name."""
     model, suffix = subject.model, path.suffix.lower()
     if model is None or model.replay is None or suffix == ".c" or model.replay.joints != subject.robot.n:
         return None
@@ -533,10 +533,10 @@ def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, flo
         try:
             import mujoco
         except ImportError:
-            reader, tau = "dynid (MuJoCo is not installed)", _plain_torques(subject, motion)
+            reader, tau = "dynid (MuJoCo is not installed)", _torques_with_plain_friction(subject, motion)
             tau = tau + spring_torques(subject, motion)
         else:
-            reader, file = "MuJoCo", _MujocoFile.of(mujoco, path, robot, shown)
+            reader, file = "MuJoCo", _MujocoFile.load(mujoco, path, robot, shown)
             tau = file.torques(motion, "CONTACT", "LIMIT", "EQUALITY")
             subject = file.with_own_springs(subject)
         missing += subject.offsets if subject.springs is None else np.where(subject.springs > 0.0, 0.0, subject.offsets)
@@ -553,14 +553,14 @@ def replay_named_file(path: Path, subject: ExportSubject, lock: Mapping[str, flo
         tau = _pinocchio_torques(pin, file, robot, motion, lock) - rotors + file.damping[at] * v + dry[at] * sign
         missing += subject.offsets + rotors
     else:
-        tau = _plain_torques(subject, motion) + subject.offsets
+        tau = _torques_with_plain_friction(subject, motion) + subject.offsets
     errors = [_filtered_nrmse(stretch, t, measured, x, model.cutoff) for x in (tau, tau + missing)]
     score = model.validation if model.replay.is_validation else model.fit
     return Replay(reader, errors[0], errors[1], model.cutoff, model.replay.is_validation, score.mean)
 
 
-def _plain_torques(subject: ExportSubject, motion: Motion) -> Array:
-    """Torques (N, n) of the rigid body, viscous and Coulomb friction."""
+def _torques_with_plain_friction(subject: ExportSubject, motion: Motion) -> Array:
+    """Torques (N, n) of the rigid body with viscous and Coulomb friction."""
     friction = [dict(subject.robot.links[k].friction) for k in subject.robot.active_links]
     viscous, coulomb = (np.array([f.get(key, 0.0) for f in friction]) for key in ("viscous", "coulomb"))
     sign = np.where(np.abs(motion.v) < STILL, 0.0, np.sign(motion.v))
@@ -600,8 +600,8 @@ class TreeState:
     G: Array
 
     @staticmethod
-    def of(robot: Robot, motion: Motion) -> TreeState:
-        """State of all joints along a motion of the active ones, loops closed."""
+    def along_motion(robot: Robot, motion: Motion) -> TreeState:
+        """State of all joints of the tree along a motion of the active ones, loops closed."""
         scene = Stage.for_robot(robot, standard_columns(robot, rotor_inertia=True)).scene_along(motion)
         G = np.broadcast_to(np.eye(robot.n), (len(motion), robot.n, robot.n)) if scene.tree is None else scene.tree.G
         return TreeState(scene.q, scene.v, scene.a, np.asarray(G))
@@ -612,7 +612,7 @@ class TreeState:
 
 
 def random_states(robot: Robot, samples: int) -> Motion:
-    """Random states: anywhere for trees, on the given assembly mode for loops, which cannot close everywhere."""
+    """Random states: anywhere for trees, near the given assembly for loops, which cannot close everywhere."""
     rng = np.random.default_rng(0)
     q, v, a = (rng.standard_normal((samples, robot.n)) for _ in range(3))
     if robot.closures:

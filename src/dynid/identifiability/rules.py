@@ -72,7 +72,7 @@ class Ledger:
             add_multiple(self.rows[heir], coefficient, row)
 
     def drop_parameters(self, link: int, *symbols: int) -> None:
-        """Eliminate parameters without effect."""
+        """Eliminate parameters of a link that have no effect."""
         for symbol in symbols:
             self.eliminate_column(self.column_index(link, symbol))
 

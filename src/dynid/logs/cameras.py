@@ -345,7 +345,7 @@ def _intrinsic_matrix(P: Array) -> Array:
 
 
 def _to_numbers(camera: str, what: str, values: Any) -> Array:
-    """An array of numbers; DynidError where it is none."""
+    """Array of numbers of a camera's entry `what`; DynidError where it is none."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -91,8 +91,8 @@ def column_numbers(value: object) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()
 
 
-def mapped_numbers(columns: object) -> dict[int, str]:
-    """All numbers of columns in a mapping, with the channel that each is for."""
+def mapped_column_numbers(columns: object) -> dict[int, str]:
+    """Numbers of all columns in a mapping, with the channel that each is for."""
     found: dict[int, str] = {}
     for key, value in columns.items() if isinstance(columns, Mapping) else ():
         found |= {number: found.get(number, str(key)) for number in column_numbers(value)}
@@ -100,12 +100,12 @@ def mapped_numbers(columns: object) -> dict[int, str]:
 
 
 def distinguishing_prefixes(stems: Sequence[str]) -> list[str]:
-    """What names of columns begin with where several files of a recording have them: state.q1 and drives.q1."""
+    """Prefixes of column names where several files of a recording have them: state.q1 and drives.q1."""
     return [x if stems.count(x) == 1 else f"{x}{1 + stems[:k].count(x)}" for k, x in enumerate(stems)]
 
 
-def numbers_of_file(columns: object, prefix: str) -> dict[str, list[str]]:
-    """What a mapping counts in one file of a recording: `2:8` of `state.2:8`, and a time `1`, which counts in each."""
+def column_numbers_of_file(columns: object, prefix: str) -> dict[str, list[str]]:
+    """Numbers that a mapping gives for one file: `2:8` of `state.2:8`, and a time `1`, which counts in each."""
     found: dict[str, list[str]] = {}
     for key, value in columns.items() if isinstance(columns, Mapping) else ():
         words = [str(word) for word in (value if isinstance(value, (list, tuple)) else [value])]
@@ -115,7 +115,7 @@ def numbers_of_file(columns: object, prefix: str) -> dict[str, list[str]]:
 
 
 def _number_in_file(word: object, prefix: str, key: str) -> str:
-    """What stands after the name of a file in `state.2:8`, if it is a number or a range; else ''."""
+    """Number or range after the name of a file, `2:8` of `state.2:8`; else ''."""
     text = str(word)
     own = text.removeprefix(f"{prefix}.")
     return own if (own != text or key == "t") and _NUMBERS.fullmatch(own) else ""
@@ -127,7 +127,7 @@ def name_numbers_in_files(
     """Return a mapping for several files (prefix, name, fields of each) with names in place of numbers."""
     tables = [(prefix, name, {one.name: one for one in fields}) for prefix, name, fields in files]
     for prefix, name, fields in tables:
-        _check_numbers(name, numbers_of_file(columns, prefix), fields)
+        _check_numbers(name, column_numbers_of_file(columns, prefix), fields)
     found: dict[str, object] = {}
     for key, value in columns.items():
         named: list[object] = []
@@ -154,7 +154,7 @@ def _check_numbers(log: str, columns: Mapping[str, Any], fields: Mapping[str, Fi
         if isinstance(value, str) and value in fields:
             continue
         for number in column_numbers(value):
-            if (other := mapped_numbers(columns)[number]) != key:
+            if (other := mapped_column_numbers(columns)[number]) != key:
                 raise LogError(
                     log, "columns_overlap", "{option}: column {number} is given to {other} and to {key}",
                     "count the columns from 1, the last one included", option=OPTION, number=number, other=other,
@@ -218,7 +218,7 @@ def find_column_place(log: str, name: object, fields: Mapping[str, Field]) -> Co
 
 
 def _check_field_usable(log: str, found: Field) -> Field:
-    """The field, if it holds numbers."""
+    """Return the field; raise where it holds no numbers."""
     if found.problem:
         raise LogError(log, "column_unusable", "'{column}' {reason}", column=found.name, reason=found.problem)
     return found
@@ -305,7 +305,7 @@ def read_field_names(log: str, fields: Iterable[str], names: ColumnNameReader, g
 
 
 def folder_of_field(name: str) -> str:
-    """What stands before the last part of a name, with the dot or slash; '' where there is but one part."""
+    """Part of a name before its last dot or slash, with it; '' where there is but one part."""
     return name[: len(name) - len(_name_endings(name)[-1])]
 
 

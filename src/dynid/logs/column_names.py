@@ -249,7 +249,7 @@ class ColumnNameReader:
 
 
 def _split_off_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
-    """Tokens without the word of the channel, the channel, and its unit or label."""
+    """Tokens without the word of the channel, the channel, and that word; none for no or several words."""
     pairs = ((("q", "dot"), "v"), (("q", "ddot"), "a"), (("q", "dot", "dot"), "a"), (("qfrc", "actuator"), "tau"))
     for dotted, channel in pairs:
         start = _position_of_tokens(tokens, dotted)

@@ -29,7 +29,7 @@ class JointColumns:
 def assign_columns_to_joints(
     log: str, channel: str, columns: Sequence[Meaning], robot: Robot, taken: frozenset[int] = frozenset()
 ) -> JointColumns:
-    """Give every column of a channel to its joint: by name, else by number, else by number after a common label.
+    """Assign every column of a channel to its joint: by name, else by number, else by number after a label.
 
     Joints that are `taken` by a mapping get none; two columns for one joint are an error.
     """
@@ -268,7 +268,7 @@ class _ColumnMatching:
         return {name: q[j] for j, name in enumerate(self.robot.joint_names) if j not in kept}
 
     def _columns_of_other_joints(self) -> list[str]:
-        """Columns of positions that name joints which the robot has not."""
+        """Columns of positions that name joints which the robot does not have."""
         columns = [m for m in self._meanings_of_channel("q") if self.fields[m.field].is_column and m.joint is None]
         return [m.field for m in columns if m.words or m.number is not None]
 
@@ -282,12 +282,12 @@ class _ColumnMatching:
         )  # fmt: skip
 
     def _joint_names_in(self, entry: Field) -> tuple[str, ...]:
-        """The texts of a field that lists joints, '' where it lists other things."""
+        """Texts of a field that lists joints, empty where it lists other things."""
         known = set(entry.words) & set(self.robot.joint_names)
         return entry.words if known and (2 * len(known) >= self.robot.n or known == set(entry.words)) else ()
 
     def _take_names_from_texts(self) -> None:
-        """Give numbered columns the joints that columns of text name under the same numbers, as ROS exports them.
+        """Assign numbered columns to joints by columns of text with names, as ROS exports them.
 
         field.name0 holds elbow: field.position0, field.velocity0 and field.effort0 are the elbow's.
         """
@@ -349,7 +349,7 @@ class _ColumnMatching:
         return meaning is not None and (meaning.is_current or meaning.unit in ("A", "mA"))
 
     def _time_place(self) -> ColumnPlace:
-        """The column of time."""
+        """Column of time; raise where there is none or several."""
         given = self.mapped.whole.get("t")
         if given is not None:
             return ColumnPlace(given) if isinstance(given, str) else given[0]
@@ -409,7 +409,7 @@ class _ColumnMatching:
         return (*places, *(None,) * (self.robot.n - len(places)))
 
     def _joint_channel_places(self, channel: str, length: int | None) -> tuple[ColumnPlace | None, ...]:
-        """One column per joint of a channel, None for joints that lack one, nothing where it was not recorded."""
+        """Columns of a channel, one per joint, None for joints that lack one, empty where it was not recorded."""
         if channel in self.mapped.absent:
             return ()
         given = self.mapped.whole.get(channel)
@@ -476,7 +476,7 @@ class _ColumnMatching:
         return tuple(found.get(place) for place in range(self.robot.n))
 
     def _matrix_places(self, name: str, count: int, length: int | None, channel: str) -> tuple[ColumnPlace | None, ...]:
-        """One place per column of a matrix, turned where the samples run along its second axis."""
+        """Places of a matrix's columns, turned where the samples run along its second axis."""
         shape = self.fields[name].shape
         if len(shape) < 2:
             if count == 1:
@@ -528,7 +528,7 @@ class _ColumnMatching:
         return None
 
     def _reaction_places(self, length: int | None) -> tuple[ColumnPlace, ...]:
-        """Columns of the forces and moments on the base."""
+        """Columns of the forces and moments on the base, empty where they were not recorded."""
         if "reaction" in self.mapped.absent:
             return ()
         wanted = reaction_channels(self.robot)

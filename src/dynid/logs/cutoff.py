@@ -276,7 +276,7 @@ def _white_noise(x: Samples, rate: float, spectra: Sequence[tuple[Array, Array] 
 def _noise_uncertainty(
     sigma: Array, spectra: Sequence[tuple[Array, Array] | None], cutoff: float, rate: float, count: int
 ) -> float:
-    """How far noise between the cut-off and the upper half of the band differs from white noise, sigma (3, n).
+    """Deviation of noise between the cut-off and the upper half of the band from white noise, sigma (3, n).
 
     In power, as a share, root mean square over the joints, in what accelerations are derived from, without what chance
     may give with `count` samples.

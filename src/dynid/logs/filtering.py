@@ -263,7 +263,7 @@ def prepare_window(window: Window, treatment: Treatment, measured: Array) -> Pre
 
 
 def _downsample(window: Window, treatment: Treatment, measured: Array) -> tuple[int, Samples, Array]:
-    """All signals at the downsampled rate, and the index of the first instant in the segment.
+    """Filter all signals to the downsampled rate; return them with the index of the first instant in the segment.
 
     The segment is continued by odd reflection beyond its ends.
     """

@@ -769,12 +769,16 @@ class ChannelWatch:
         notes = [*self._clipped_channels(), *self._held_channels()]
         if self.rubbish_rows.count:
             some = [
-                f"{QUANTITIES[name]} {self._label(name, j)} {self.extremes[name, j]:.4g}" for name, j in self.rubbish
+                f"{QUANTITIES[name]} {self._joint_or_channel_name(name, j)} {self.extremes[name, j]:.4g}"
+                for name, j in self.rubbish
             ]
             more = f" and {len(some) - 4} more" if len(some) > 4 else ""
             notes.append(Message(
                 "rubbish_rows", "{rows} with impossible values ({some}{more}): left out", some=some[:4], more=more,
-                channels={f"{name}.{self._label(name, j)}": rows.count for (name, j), rows in self.rubbish.items()},
+                channels={
+                    f"{name}.{self._joint_or_channel_name(name, j)}": rows.count
+                    for (name, j), rows in self.rubbish.items()
+                },
                 share=self.rubbish_rows.count / max(self.rows + self.rubbish_rows.count, 1), **self.rubbish_rows.facts,
             ))  # fmt: skip
         limited = {j: rows for (name, j), rows in self.limited.items() if name == "tau"}
@@ -784,8 +788,8 @@ class ChannelWatch:
         found.limited.text = next((rows.text for rows in limited.values() if len(limited) == 1), "")
         found.notes.extend([*wrong, *notes])
 
-    def _label(self, name: str, j: int) -> str:
-        """Name of a joint, or of a channel of the base."""
+    def _joint_or_channel_name(self, name: str, j: int) -> str:
+        """Name of joint j, or of channel j of the base."""
         return str(j + 1) if name == "reaction" else self.names[j]
 
     def _is_used(self, name: str, j: int) -> bool:
@@ -848,10 +852,10 @@ class ChannelWatch:
         total = self.rows + max(self.missing.values(), default=0)
         much = {key: count for key, count in self.missing.items() if count > 0.2 * total and self._is_used(*key)}
         for (name, j), count in much.items():
-            affected = [self._label(other, k) for other, k in much if other == name]
+            affected = [self._joint_or_channel_name(other, k) for other, k in much if other == name]
             yield self._channel_message(
                 "missing", "the {quantity} of joint {joint} is missing in {percent:.0f} % of the rows, which are left "
-                "out", name, affected, joint=self._label(name, j), count=count, share=count / total,
+                "out", name, affected, joint=self._joint_or_channel_name(name, j), count=count, share=count / total,
                 percent=100.0 * count / total, lines=[], first=[],
             )  # fmt: skip
 

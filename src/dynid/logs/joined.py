@@ -150,7 +150,7 @@ class TimedTable:
     def from_table(
         table: Table, part: FilePart, robot: Robot, columns: Mapping[str, object], unit: str | None
     ) -> TimedTable:
-        """Find the time of a table, its unit and its period, and cut it."""
+        """Find the time of a table, its unit and its period, and cut it to its ranges."""
         plan = match_time(table.name, table.fields, robot, columns)
         unit, first, notes = find_time_unit(table, plan, unit)
         factor = si_factor(table.name, "t", unit, plan.t.field)
@@ -163,7 +163,7 @@ class TimedTable:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the table in messages."""
         return self.table.name
 
     def seconds_after(self, other: TimedTable) -> float:
@@ -381,17 +381,17 @@ class _Follower:
             if (np.diff(self._t) < 0.0).any():
                 order = np.argsort(self._t, kind="stable")
                 self._t, self._x = self._t[order], self._x[order]
-            self._forget_before(float(t.min()))
+            self._drop_samples_before(float(t.min()))
         if len(self._t) < 2:
             values, good = np.full((len(t), self._x.shape[1]), np.nan), np.zeros(len(t), dtype=np.bool_)
         else:
             values, good = _resample_at(t, self._t, self._x, PERIODS * self.table.step, self._period)
         self.absent.add_rows(t, good)
-        self._forget_before(float(t[-1]))
+        self._drop_samples_before(float(t[-1]))
         return values, good
 
     def _unwrap(self, values: Array) -> Array:
-        """Make columns continuous that jump by a turn: nothing lies between its two sides."""
+        """Unwrap columns that jump by a turn, as nothing lies between its two sides."""
         out = values
         for k, turn in self._turns.items():
             known = np.flatnonzero(np.isfinite(values[:, k]))
@@ -406,8 +406,8 @@ class _Follower:
             self._last[k] = float(x[-1]) if len(x) else self._last.get(k, 0.0)
         return out
 
-    def _forget_before(self, instant: float) -> None:
-        """Let samples go that no row after an instant needs, however late it comes."""
+    def _drop_samples_before(self, instant: float) -> None:
+        """Drop samples that no row after an instant needs, however late it comes."""
         keep = int(np.searchsorted(self._t, instant - self._back)) - LATE
         if keep > 0:
             self._t, self._x = self._t[keep:], self._x[keep:]
@@ -455,7 +455,7 @@ def _interpolate_by_cubics(t: Array, known: Array, x: Array, gap: float) -> Arra
 
 
 def _average_over_period(t: Array, known: Array, x: Array, period: float) -> Array:
-    """Mean over a period T around t of the polygon through samples, without the loss that a mean has of curvature.
+    """Mean over a period T around t of the polygon through samples, corrected for curvature.
 
     (27 (I(t + T/2) - I(t - T/2)) - (I(t + 3T/2) - I(t - 3T/2))) / 24 T with the integral I: 1 up to T^4, 0 at the
     frequencies 1/T, 2/T, ... that would fold to standstill.
@@ -543,7 +543,7 @@ class JoinedTable:
         return replace(chosen, tables=tuple(whole), notes=(*self.notes, *((said, *notes) if others else ())))
 
     def with_turns(self, plan: ColumnPlan, factors: Array | None) -> JoinedTable:
-        """The table with positions known as such; factors: to SI, of each joint, None where all are 1."""
+        """Return the table with positions marked as angles to unwrap; factors: to SI, of each joint, None for 1."""
         widths = {one.name: 1 if one.is_column else one.shape[1] for one in self.fields}
         places = plan.channels["q"]
         turns = {place.field: [np.nan] * widths[place.field] for place in places}
@@ -556,7 +556,7 @@ class JoinedTable:
         return _short_table_labels([one.table for one in self.tables])[self.tables.index(part)]
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Read all tables side by side."""
+        """Yield batches of all tables side by side, at the times of one of them."""
         self.left_out.clear()
         base, seen = self.tables[self.base], Seen()
         mine = {k: tuple(one for one in wanted if one.name != TIME and self.places[one.name][0] == k)
@@ -592,7 +592,7 @@ class JoinedTable:
                            others=[self.label(one.table) for one in followers if one.absent.count])  # fmt: skip
 
     def _report(self, base: TimedTable, followers: Sequence[_Follower], seen: Seen, rows: tuple[int, float]) -> None:
-        """Say what was left out; rows: their number and the time of the first one."""
+        """Add messages on what was left out; rows: their number and the time of the first one."""
         total, begin = rows
         for table, of in ((base, seen), *((one.table, one.seen) for one in followers)):
             if of.unused:
@@ -624,7 +624,7 @@ _NO_ROWS = (
 
 
 def _fields_of_columns(block: Array, wanted: Sequence[Wanted], fields: Sequence[Field]) -> dict[str, Array]:
-    """The fields of columns side by side."""
+    """Fields by name from columns side by side."""
     widths = {one.name: 1 if one.is_column else one.shape[1] for one in fields}
     flat = {one.name: one.is_column for one in fields}
     found, start = dict[str, Array](), 0
@@ -649,7 +649,7 @@ def _cut_into_short_pieces(
 
 
 def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: Sequence[str]) -> None:
-    """Raise where two tables have no time in common; as little of them is read as tells it."""
+    """Raise where two tables have no time in common; only as much of them is read as needed."""
     both = (base, other)
     begins = [
         next((float(t.min()) for t in part.own_times() if len(t)), np.inf) + part.seconds_after(base) for part in both

@@ -181,7 +181,7 @@ class Wiring:
         """Return the samples with order, signs and zeros corrected."""
         if not self.n:
             return samples
-        self._check_joints(samples.q.shape[1])
+        self._check_joint_count(samples.q.shape[1])
         q, v, a, tau = (
             None if x is None else np.take(x, self.order(channel), axis=1) * self.sign(channel)
             for channel in ("q", "v", "a", "tau")
@@ -194,7 +194,7 @@ class Wiring:
         """Return this wiring followed by another as one; gear (n, n): of a log of motor signals."""
         if not self.n or not after.n:
             return self if self.n else after
-        after._check_joints(self.n)
+        after._check_joint_count(self.n)
         zero = self.zero if gear is None else gear @ self.zero
         zero = zero[after.order_q] * after.sign_q
         zero = (zero if gear is None else np.linalg.solve(gear, zero)) + after.zero
@@ -202,7 +202,7 @@ class Wiring:
         orders = self.order_q[after.order_q], self.order_tau[after.order_tau]
         return Wiring(*orders, q, v, a, tau, zero, self.file_q, self.file_tau)
 
-    def _check_joints(self, n: int) -> None:
+    def _check_joint_count(self, n: int) -> None:
         """Raise where the wiring is for another number of joints."""
         if self.n != n:
             raise DynidError(
@@ -213,7 +213,7 @@ class Wiring:
         """Options of `read_log` that apply the wiring, none for what is as recorded."""
         if not self.n:
             return ()
-        self._check_joints(robot.n)
+        self._check_joint_count(robot.n)
         names = robot.joint_names
         orders = {
             channel: [names[j] for j in np.argsort(order)[file].tolist()]
@@ -348,7 +348,7 @@ class Log:
         return log
 
     def _set_source(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
-        """Set where samples come from; nothing is read yet."""
+        """Set the source of the samples, coupling and notes; nothing is read yet."""
         self.source, self.coupling, self.notes = source, coupling, notes
         self._memory: list[list[Samples]] = []  # one list, once it has been read; copies of the log share it
         self._on_read: Callable[[float], None] | None = None
@@ -395,13 +395,13 @@ class Log:
         return self.source.channels
 
     @property
-    def unused(self) -> tuple[str, ...]:
+    def unused_columns(self) -> tuple[str, ...]:
         """Names of columns in the log's file that are not used."""
-        return tuple(getattr(self._whole_source, "unused", ()))
+        return tuple(getattr(self._whole_source, "unused_columns", ()))
 
     @property
     def other_topics(self) -> tuple[str, ...]:
-        """Topics of a bag that are not read; nothing for other logs."""
+        """Names of topics of a bag that are not read; none for other logs."""
         return tuple(getattr(getattr(self._whole_source, "table", None), "other_topics", ()))
 
     @property
@@ -410,9 +410,9 @@ class Log:
         return dict(getattr(self._whole_source, "locks", {}))
 
     @property
-    def standing(self) -> frozenset[str]:
+    def standing_joints(self) -> frozenset[str]:
         """Joints of `locks` that were recorded without torques: they stood there; others are taken to stand at 0."""
-        return frozenset(getattr(self._whole_source, "standing", ()))
+        return frozenset(getattr(self._whole_source, "standing_joints", ()))
 
     @property
     def _whole_source(self) -> Source:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from dynid.errors import LogError
 from dynid.logs.column_mapping import (
     ColumnPlace,
+    column_numbers_of_file,
     distinguishing_prefixes,
-    mapped_numbers,
-    numbers_of_file,
+    mapped_column_numbers,
     parse_header,
 )
 from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
@@ -358,7 +358,7 @@ def _read_signs(log: str, plan: ColumnPlan, robot: Robot, given: object) -> dict
 
 
 def _read_zeros(log: str, robot: Robot, given: object) -> Array:
-    """What is added to the positions, in rad or m: numbers, or texts with a unit."""
+    """Zeros added to the positions, in rad or m, from numbers or texts with a unit."""
     option = Wording("zero", "--zero")
     zeros = np.zeros(robot.n)
     if given is not None and not isinstance(given, Mapping):
@@ -391,7 +391,7 @@ def _read_zeros(log: str, robot: Robot, given: object) -> Array:
 
 
 def _check_joint(log: str, option: Wording, name: object, robot: Robot) -> int:
-    """The place of a joint; raise where the robot has none of this name."""
+    """Index of a joint by its name; raise where the robot has none of this name."""
     if name in robot.joint_names:
         return robot.joint_names.index(name)
     near = get_close_matches(str(name), robot.joint_names, n=1, cutoff=0.5)
@@ -425,7 +425,7 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 def file_stamp(path: Path) -> Stamp:
-    """Look at a file, or those in the folder of a bag; nothing where there is none."""
+    """Stamp (size, time of change) of a file, or of those in the folder of a bag; empty where there is none."""
     try:
         inside = (".yaml", ".db3", ".mcap")
         files = [path] if not path.is_dir() else sorted(file for file in path.iterdir() if file.suffix in inside)
@@ -466,11 +466,11 @@ class FileSource:
     locks: Mapping[str, float] = field(default_factory=dict)
 
     def rewired(self, wiring: Wiring) -> FileSource:
-        """The file with further corrections."""
+        """Return the file source with further corrections of the wiring."""
         return replace(self, wiring=self.wiring.then(wiring, self.transmission.gear))
 
     def check_unchanged(self) -> None:
-        """Raise where the file is another one than was opened: nothing may be said of a mixture."""
+        """Raise LogError where the file is another one than was opened."""
         now = None if self.stamp is None else tuple(look for path in self.paths for look in file_stamp(path))
         if now != self.stamp:
             if not now:
@@ -504,17 +504,17 @@ class FileSource:
 
     @property
     def channels(self) -> frozenset[str]:
-        """Which of v, a, tau, reaction there are."""
+        """Names of the recorded channels among v, a, tau, reaction."""
         return frozenset(name for name in CHANNELS if name in self.plan.channels)
 
     @property
-    def standing(self) -> frozenset[str]:
-        """Those of `locks` whose position is recorded."""
+    def standing_joints(self) -> frozenset[str]:
+        """Joints of `locks` whose position is recorded: they stood there."""
         return frozenset(joint for joint, place in self.plan.held.items() if place is not None)
 
     @property
-    def unused(self) -> tuple[str, ...]:
-        """What else is in the file, with the reason where it holds no numbers."""
+    def unused_columns(self) -> tuple[str, ...]:
+        """Names of columns that are not used, with the reason where they hold no numbers."""
         used = {field.name for field in self.plan.wanted_fields}
         return tuple(
             f"'{field.name}'" + (f" ({field.problem})" if field.problem else "")
@@ -524,12 +524,12 @@ class FileSource:
 
     @property
     def left_out(self) -> tuple[Message, ...]:
-        """What the reader could not use, as far as the file was read."""
+        """Messages on what the reader could not use, as far as the file was read."""
         return tuple(getattr(self.table, "left_out", ()))
 
     @property
     def lines(self) -> Callable[[Sequence[int]], str] | None:
-        """Function that says in which lines rows are, for a text file; None for other formats."""
+        """Function that gives the text on lines of rows, for a text file; None for other formats."""
         return getattr(self.table, "lines", None)
 
     @property
@@ -538,7 +538,7 @@ class FileSource:
         return getattr(self.table, "line_numbers", None)
 
     def chunks(self, rows: int) -> Iterator[Samples]:
-        """Read the file from its beginning, at most `rows` samples at a time; it must stay as it is meanwhile."""
+        """Yield the samples from the beginning of the file, at most `rows` at a time; it must not change meanwhile."""
         self.check_unchanged()
         try:
             for batch in self.table.batches(self.plan.wanted_fields, rows):
@@ -779,7 +779,7 @@ STILL = {"revolute": 0.01, "prismatic": 0.001}
 
 
 def _unit_of_time(units: Mapping[str, UnitsLike] | None) -> str | None:
-    """The unit of time that was asked for."""
+    """Unit of time that the user asked for, None where none was."""
     asked = units.get("t") if isinstance(units, Mapping) else None
     first = asked if isinstance(asked, str) or not asked else asked[0]
     return find_unit(first) if isinstance(first, str) else None
@@ -833,14 +833,14 @@ def robot_with_locks_of(robot: Robot, logs: Iterable[Log]) -> Robot:
         for joint, position in locks.items():
             if joint not in robot.joint_names:
                 continue  # locked already
-            if joint in seen and joint in log.standing and abs(held[joint] - position) > STILL[kinds[joint]]:
+            if joint in seen and joint in log.standing_joints and abs(held[joint] - position) > STILL[kinds[joint]]:
                 raise LogError(
                     log.name, "locked_joint_differs", "joint '{joint}', which has no torques, stands at "
                     "{position:.6g}, and at {other:.6g} in {log}", "use logs with one position, or hold it with {lock}",
                     joint=joint, position=position, other=held[joint], log=seen[joint],
                     lock=Option("lock", {joint: ANYTHING}),
                 )  # fmt: skip
-            if joint in log.standing and joint not in seen:
+            if joint in log.standing_joints and joint not in seen:
                 held[joint], seen[joint] = position, log.name
             held.setdefault(joint, position)
     for log, locks in several.items():
@@ -883,7 +883,7 @@ def _open_parts(
     for part, file, of_bag, prefix in zip(parts, files, bags, prefixes, strict=True):
         name = IN_MEMORY if file is None else str(file)
         own = (header if all(bags) else None) if of_bag else next(headers)
-        counted = {*mapped_numbers(columns), *mapped_numbers(numbers_of_file(columns, prefix))}
+        counted = {*mapped_column_numbers(columns), *mapped_column_numbers(column_numbers_of_file(columns, prefix))}
         layout = Layout(
             () if own is None else parse_header(name, own, robot), frozenset(counted),
             check_row_range(name, rows if part.rows is None else part.rows),
@@ -895,7 +895,7 @@ def _open_parts(
 
 
 def _open_frame(source: object, topic: TopicLike | None, layout: Layout) -> tuple[Table, ...]:
-    """Open a frame or arrays."""
+    """Open a frame or arrays in memory as a table."""
     from dynid.logs.readers.parquet import open_frame
 
     if topic is not None:

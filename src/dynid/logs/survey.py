@@ -50,7 +50,7 @@ TURNS = 4.0 * np.pi
 def check_time_steps(log: Log, samples: Samples) -> None:
     """Raise for time steps of a second or more in a motion: most often the time is in ms, us or ns."""
     step = float(np.median(np.diff(samples.t)))
-    if step < SLOWEST_STEP or not _follows_time(samples):
+    if step < SLOWEST_STEP or not _is_continuous_motion(samples):
         return
     unit = next(unit for unit, least in (("ns", 1e5), ("us", 1e2), ("ms", 0.0)) if step >= least)
     raise LogError(
@@ -60,7 +60,7 @@ def check_time_steps(log: Log, samples: Samples) -> None:
     )  # fmt: skip
 
 
-def _follows_time(samples: Samples) -> bool:
+def _is_continuous_motion(samples: Samples) -> bool:
     """Whether positions change little from row to row; rows of single postures jump about."""
     spread = samples.q.var(axis=0)
     moving = spread > 0.0
@@ -325,7 +325,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[i
             )  # fmt: skip
         missing = [name for name in measured if getattr(samples, name) is None]
         if missing:
-            others = log.unused
+            others = log.unused_columns
             beside = "; beside those in use it has {others}" if others else ""
             more = [f"... ({len(others)} in all)"] if len(others) > 20 else []
             topics = log.other_topics

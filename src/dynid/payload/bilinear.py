@@ -54,10 +54,10 @@ class Bilinear:
     spread: float | None = None
 
     @staticmethod
-    def of(
+    def for_runs(
         runs: TwoRuns, robot: Unknowns, friction: tuple[str, ...], known: Array, spread: float | None = None
     ) -> Bilinear:
-        """The problem with the unknowns of robot and friction."""
+        """Bilinear problem of runs with the unknowns of robot and friction; known: of the payloads."""
         logs, channels = runs.state.logs, runs.state.equation.channel_names
         loads = runs.loads[:, None]
         place = np.hstack([
@@ -71,34 +71,34 @@ class Bilinear:
         )  # fmt: skip
 
     @property
-    def first_factor(self) -> int:
-        """Number of unknowns before the factors."""
+    def first_factor_index(self) -> int:
+        """Index of the first drive factor among the unknowns."""
         return len(self.unknowns) - len(self.unknowns.channels)
 
     @property
-    def first_payload(self) -> int:
-        """Number of unknowns before the payloads."""
-        return self.first_factor - self.known.size
+    def first_payload_index(self) -> int:
+        """Index of the first payload parameter among the unknowns."""
+        return self.first_factor_index - self.known.size
 
     @property
     def constraints(self) -> Constraints | None:
-        """Known zeros of the carrying link, and what is known of the payloads."""
+        """Constraints: known zeros of the carrying link, and what is known of the payloads; None without such."""
         zeros = self.runs.zero_constraints(self.unknowns)
         known = np.flatnonzero(np.isfinite(self.known.ravel()))
         if not len(known):
             return zeros
-        rows = np.eye(len(self.unknowns))[self.first_payload + known]
+        rows = np.eye(len(self.unknowns))[self.first_payload_index + known]
         right = self.known.ravel()[known]
         if zeros is None:
             return Constraints(rows, right)
         return Constraints(np.concatenate([zeros.matrix, rows]), np.concatenate([zeros.right, right]))
 
-    def moves_with_factor(self) -> Mask:
-        """Which unknowns (unknowns,) a drive's factor scales: those of the robot and of the payloads, not friction."""
+    def scaled_by_factor(self) -> Mask:
+        """Mask of unknowns that a drive's factor scales: of the robot and of the payloads, not friction."""
         scaled = np.zeros(len(self.unknowns), dtype=np.bool_)
         place = self.unknowns.place[0, : self.runs.state.equation.rigid_column_count]
         scaled[place[place >= 0]] = True
-        scaled[self.first_payload : self.first_factor] = True
+        scaled[self.first_payload_index : self.first_factor_index] = True
         return scaled
 
     def linearised_rows(
@@ -128,7 +128,7 @@ class Bilinear:
 
     def solve_with_factors(self, factors: Factors, k: Array) -> tuple[Unknowns, Solution]:
         """Solve for robot, friction and payloads, all drive factors being given."""
-        some = self.unknowns.without_unknowns(range(self.first_factor, len(self.unknowns)))
+        some = self.unknowns.without_unknowns(range(self.first_factor_index, len(self.unknowns)))
         nothing = np.zeros(len(k), dtype=np.bool_)
         linear = self.linearised_factors(factors, some, np.zeros(len(some)), k, nothing)
         constraints = self.constraints
@@ -156,8 +156,8 @@ class BilinearSolution:
     hidden: frozenset[str]
 
     @property
-    def places(self) -> dict[Parameter, int]:
-        """Where unknowns stand that the data determine."""
+    def index_of_unknown(self) -> dict[Parameter, int]:
+        """Index of every unknown that the data determine, by its name."""
         regrouping = self.solution.regrouping
         kept = range(len(self.unknowns)) if regrouping is None else regrouping.kept
         return {self.unknowns.names[j]: j for j in kept if self.unknowns.names[j] not in self.hidden}
@@ -228,15 +228,15 @@ def drive_factor_name(joint: str) -> Parameter:
 
 
 def initial_drive_factors(problem: Bilinear, factors: Factors, k: Array, sought: Mask) -> Array:
-    """Drive factors to start with: each channel alone, with a robot (k x) of its own, is linear in k x, k p, k and f.
+    """Drive factors to start with, each channel alone: with a robot (k x) of its own it is linear.
 
     Channels that do not show a clear factor so take the one that fits what the others tell of the robot.
     """
     k, clear = k.copy(), ~sought
-    values = np.zeros(problem.first_factor)
-    values[problem.first_payload :] = np.nan_to_num(problem.known.ravel())
-    known = np.zeros(problem.first_factor, dtype=np.bool_)
-    known[problem.first_payload :] = np.isfinite(problem.known.ravel())
+    values = np.zeros(problem.first_factor_index)
+    values[problem.first_payload_index :] = np.nan_to_num(problem.known.ravel())
+    known = np.zeros(problem.first_factor_index, dtype=np.bool_)
+    known[problem.first_payload_index :] = np.isfinite(problem.known.ravel())
     for c in np.flatnonzero(sought).tolist():
         found, deviation = _drive_factor_of_channel(problem, factors, c, values, known)
         if abs(found) > CLEAR * deviation and np.isfinite(found):
@@ -263,8 +263,8 @@ def _drive_factor_of_channel(
     problem: Bilinear, factors: Factors, c: int, values: Array, known: Mask
 ) -> tuple[float, float]:
     """Drive factor of one channel and its deviation; values (before the factors,), of which some are known."""
-    some = problem.unknowns.without_unknowns(range(problem.first_factor, len(problem.unknowns)))
-    scaled = problem.moves_with_factor()[: len(some)]
+    some = problem.unknowns.without_unknowns(range(problem.first_factor_index, len(problem.unknowns)))
+    scaled = problem.scaled_by_factor()[: len(some)]
     ones, nothing = np.ones(len(some.channels)), np.zeros(len(some.channels), dtype=np.bool_)
     rows = []
     for log, of_log in factors.items():
@@ -288,7 +288,7 @@ def _drive_factor_of_channel(
 
 
 def solve_bilinear(problem: Bilinear, factors: Factors, k: Array, sought: Mask) -> BilinearSolution:
-    """Gauss-Newton from drive factors k (channels,), of which some are sought; the others stay."""
+    """Solve by Gauss-Newton from drive factors k (channels,); sought: mask of those to find, the others stay."""
     k, sought = k.copy(), sought.copy()
     some, start = problem.solve_with_factors(factors, k)
     structure = _structural_regrouping(problem, np.concatenate([start.values, k]), k, sought)
@@ -344,25 +344,25 @@ def _solve_linearised(
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, kept], constraints.right)
     if problem.spread is not None:
-        rows = np.eye(len(kept))[[i for i, j in enumerate(kept) if j >= problem.first_factor]] / problem.spread
+        rows = np.eye(len(kept))[[i for i, j in enumerate(kept) if j >= problem.first_factor_index]] / problem.spread
         prior = (rows, rows.sum(axis=1))
     linear = problem.linearised_factors(factors, unknowns, *around)
     return solve(unknowns, linear, constraints=constraints, prior=prior)
 
 
 def _structural_regrouping(problem: Bilinear, values: Array, k: Array, sought: Mask) -> Regrouping:
-    """How robot, friction, payloads and factors regroup on any motion of the joints that moved."""
-    runs, unknowns, first = problem.runs, problem.unknowns, problem.first_factor
+    """Regrouping of robot, friction, payloads and factors on any motion of the joints that moved."""
+    runs, unknowns, first = problem.runs, problem.unknowns, problem.first_factor_index
     rows = runs.random_rows(unknowns)
     count = len(unknowns)
     free = [j for j in range(count) if j < first or sought[j - first]]
     if rows is None:
         return Regrouping(tuple(free), np.eye(count)[free])
     place = unknowns.place[0, : runs.state.equation.base_column_count]
-    seen, scaled = place >= 0, problem.moves_with_factor()
+    seen, scaled = place >= 0, problem.scaled_by_factor()
     for log, c, own in rows:
         if runs.is_loaded(log):
-            load = problem.first_payload + 10 * int(runs.loads[log])
+            load = problem.first_payload_index + 10 * int(runs.loads[log])
             own[:, load : load + 10] = own[:, place[seen]] @ runs.K[seen]
         if c < len(k) and sought[c]:
             own[:, first + c] = own[:, scaled] @ values[scaled]
@@ -375,7 +375,7 @@ def _structural_regrouping(problem: Bilinear, values: Array, k: Array, sought: M
 
 
 def _hidden_unknowns(structure: Regrouping, before: int) -> set[int]:
-    """Unknowns that share a direction with a factor, of those from `before` on, that is not revealed."""
+    """Indices of unknowns that share a direction with a factor, from `before` on, that is not identifiable."""
     hidden: set[int] = set()
     for k in range(before, structure.matrix.shape[1]):
         if k not in structure.kept:

@@ -30,9 +30,9 @@ from dynid.payload.payload import (
     check_mass,
     check_payload_parameters,
     floats_for_json,
-    implausible_mass,
-    largest_mass,
-    reach_of,
+    implausible_mass_message,
+    largest_plausible_mass,
+    robot_reach,
 )
 from dynid.payload.two_runs import TwoRuns, collect_two_runs, poor_fit_warnings
 from dynid.robot.parameter import Parameter
@@ -105,7 +105,7 @@ class Gains(ResultWithFit):
 
 
 def _rows_for_json(x: Array) -> list[float | None] | list[list[float | None]]:
-    """Ten numbers, or rows of ten."""
+    """Ten numbers, or rows of ten, for JSON: None where one is not finite."""
     return floats_for_json(x) if x.ndim == 1 else [floats_for_json(row) for row in x]
 
 
@@ -140,7 +140,7 @@ def identify_gains(
     friction_per_log: every log has its own friction, offsets included, identified in measured units and given in true
     ones. The other arguments are those of `identify`.
     """
-    known, several = _known_of_payloads(payload, mass)
+    known, several = _known_payload_parameters(payload, mass)
     if known is None and reference is None:
         raise IdentificationError(
             "nothing_to_measure_by", "drive gains need something that is known",
@@ -174,11 +174,11 @@ def identify_gains(
         if set(chosen) == set(before):
             break
         solved = _solve_gains(runs, known, fixed, factors, chosen, options)
-    return _gains_of_solution(solved, factors, fixed, reach_of(robot), single=several is None)
+    return _gains_of_solution(solved, factors, fixed, robot_reach(robot), single=several is None)
 
 
-def _known_of_payloads(payload: object, mass: object) -> tuple[Array | None, int | None]:
-    """What is known (payloads, 10), NaN elsewhere, None for nothing; and the number of payloads where it is a list."""
+def _known_payload_parameters(payload: object, mass: object) -> tuple[Array | None, int | None]:
+    """Known parameters (payloads, 10), NaN elsewhere, None for nothing; number of payloads where it is a list."""
     if payload is not None and mass is not None:
         raise IdentificationError(
             "payload_and_mass", "both {payload} and {mass} are given", "give all ten parameters or the mass alone",
@@ -200,7 +200,7 @@ def _known_of_payloads(payload: object, mass: object) -> tuple[Array | None, int
 
 
 def _known_gains(robot: Robot, reference: str | Mapping[str, float] | None) -> dict[str, float]:
-    """Known gains by joint."""
+    """Known gains by joint, from a reference joint or values given; raise for unknown joints."""
     if reference is None:
         return {}
     if isinstance(reference, str):
@@ -231,13 +231,13 @@ def _solve_gains(
     runs: TwoRuns, known: Array, fixed: Mapping[str, float], factors: Factors, friction: tuple[str, ...],
     options: Options,
 ) -> BilinearSolution:  # fmt: skip
-    """Gains, robot, payloads and some friction blocks together: linear start, then Gauss-Newton."""
+    """Solve for gains, robot, payloads and friction blocks together: linear start, then Gauss-Newton."""
     equation = runs.state.equation
     unknowns = Unknowns.for_equation(
         equation, friction, runs.state.logs, per_log=options.friction_blocks_per_log(friction),
         left_out=runs.state.unseen_harmonics,
     )  # fmt: skip
-    problem = Bilinear.of(runs, unknowns, friction, known)
+    problem = Bilinear.for_runs(runs, unknowns, friction, known)
     k = np.array([1.0 / fixed.get(joint, 1.0) for joint in equation.channel_names])
     sought = np.array([joint not in fixed for joint in equation.channel_names])
     return solve_bilinear(problem, factors, initial_drive_factors(problem, factors, k, sought), sought)
@@ -246,19 +246,19 @@ def _solve_gains(
 def _gains_of_solution(
     found: BilinearSolution, factors: Factors, fixed: Mapping[str, float], reach: float, *, single: bool
 ) -> Gains:
-    """Make the `Gains` of a solution: gains are inverse drive factors."""
+    """`Gains` of a solution: gains are inverse drive factors."""
     problem, unknowns, k = found.problem, found.unknowns, found.k
     runs, solution = problem.runs, found.solution
     deviations = found.deviations()
     covariance = solution.covariance if deviations is None else deviations.covariance
-    place, joints = found.places, runs.state.equation.channel_names
+    place, joints = found.index_of_unknown, runs.state.equation.channel_names
     own = np.array([place.get(drive_factor_name(joint), -1) for joint in joints])
     given = np.array([joint in fixed for joint in joints])
     revealed = given | (own >= 0)
     values = np.where(revealed, 1.0 / k, np.nan)
     sigma = np.where(given, 0.0, np.where(own >= 0, np.sqrt(np.diag(covariance)[own]) / k**2, np.nan))
     factor_names = {drive_factor_name(joint) for joint in joints}
-    payload_names = problem.unknowns.names[problem.first_payload : problem.first_factor]
+    payload_names = problem.unknowns.names[problem.first_payload_index : problem.first_factor_index]
     channel = _channels_of_friction(problem, unknowns)
     numbers, deviation = {}, {}
     for name, j in place.items():
@@ -272,7 +272,9 @@ def _gains_of_solution(
             if own[c] >= 0:
                 row[own[c]] = -solution.values[j] / k[c] ** 2
         deviation[name] = float(np.sqrt(row @ covariance @ row))
-    alone = {name for i, name in enumerate(problem.unknowns.names[: problem.first_factor]) if _stands_alone(found, i)}
+    alone = {
+        name for i, name in enumerate(problem.unknowns.names[: problem.first_factor_index]) if _is_known_alone(found, i)
+    }
     shape = problem.known.shape[1:] if single and len(problem.known) == 1 else problem.known.shape
     payload, payload_sigma = (
         np.array([some.get(name, np.nan) if name in alone else np.nan for name in payload_names]).reshape(shape)
@@ -284,7 +286,7 @@ def _gains_of_solution(
     fit = runs.fit_from_values(gains, values, deviations, problem.friction, nrmse)
     heaviest = np.nanmax(problem.known[:, 9], initial=0.0)
     warnings = (
-        *((implausible_mass(float(heaviest), reach),) if heaviest > largest_mass(reach) else ()),
+        *((implausible_mass_message(float(heaviest), reach),) if heaviest > largest_plausible_mass(reach) else ()),
         *_gain_warnings(runs, values, fit.quantile * sigma),
         *_payload_warnings(payload.reshape(-1, 10), fit.quantile * payload_sigma.reshape(-1, 10)),
         *(() if found.settled else (NOT_SETTLED,)),
@@ -304,8 +306,8 @@ def _gains_of_solution(
     )
 
 
-def _stands_alone(found: BilinearSolution, k: int) -> bool:
-    """Whether an unknown is known by itself, not in a sum with others that were dropped."""
+def _is_known_alone(found: BilinearSolution, k: int) -> bool:
+    """Whether an unknown is identified by itself, not in a sum with others that were dropped."""
     if k not in found.regrouping.kept:
         return False
     row = np.abs(found.regrouping.matrix[found.regrouping.kept.index(k)])
@@ -362,7 +364,7 @@ def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
 
 
 def _payload_warnings(payloads: Array, half: Array) -> list[Message]:
-    """Warnings on payloads that were estimated along and cannot be."""
+    """Warnings on payloads that were estimated too and are physically impossible."""
     return [
         Message(
             "payload_negative", "the payload's {quantity} is negative ({value:.4g} +- {half_width:.2g}), which is "

@@ -26,7 +26,7 @@ from dynid.identifiability.numeric import find_by_qr
 from dynid.logs.read import list_logs
 from dynid.messages import Message, Option, Wording
 from dynid.payload.bilinear import NOT_SETTLED, Bilinear, BilinearSolution, solve_bilinear
-from dynid.payload.payload import Fit, Payload, make_payload, reach_of
+from dynid.payload.payload import Fit, Payload, build_payload, robot_reach
 from dynid.payload.regrouping import find_identifiable_payload
 from dynid.payload.two_runs import (
     collect_two_runs,
@@ -93,7 +93,8 @@ def identify_payload(
         check_same_robot(robot, result.robot)
         alone = identify(
             robot, loaded, model=model, sensor=sensor, friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff,
-            joints=joints, offsets_per_log=offsets_per_log, friction_per_log=friction_per_log and _are_several(loaded),
+            joints=joints, offsets_per_log=offsets_per_log,
+            friction_per_log=friction_per_log and _has_several_logs(loaded),
             delay=delay, on_progress=on_progress,
         )  # fmt: skip
         return payload_between(alone, result, link=link, gain_sigma=gain_sigma, physical=physical)
@@ -111,17 +112,17 @@ def identify_payload(
         left_out=state.unseen_harmonics,
     )  # fmt: skip
     known = np.full((1, 10), np.nan)
-    problem = Bilinear.of(runs, unknowns, friction_blocks, known, spread=np.sqrt(2.0) * sigma if sigma else None)
+    problem = Bilinear.for_runs(runs, unknowns, friction_blocks, known, spread=np.sqrt(2.0) * sigma if sigma else None)
     factors = total_factors(runs.blocks)
     drives = [c for c, channel in enumerate(equation.channels) if not channel.of_base]
     found, reference = _solve_with_drives(problem, factors, drives if sigma else [])
     solution, reduced = found.solution, found.unknowns
     deviations = found.deviations()
-    before = problem.first_payload
+    before = problem.first_payload_index
     to_base = np.zeros((equation.base_column_count, before))
     place = unknowns.place[0, : equation.base_column_count]
     to_base[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
-    names = problem.unknowns.names[: problem.first_factor]
+    names = problem.unknowns.names[: problem.first_factor_index]
     reading = find_identifiable_payload(names, found.regrouping, equation, to_base, runs.K, runs.mean_posture)
     chosen = [reduced.names.index(names[found.regrouping.kept[row]]) for row in reading.places]
     shifts = [sensitivity_shifts(equation, reduced, solution, factors)]
@@ -132,12 +133,12 @@ def identify_payload(
     covariance = scatter + systematic.T @ systematic
     nrmse = found.nrmse(factors)
     fit = runs.fit_from_values(reading.names, solution.values[chosen], deviations, friction_blocks, nrmse)
-    return make_payload(
+    return build_payload(
         fit, "jointly from logs", reading, covariance[np.ix_(chosen, chosen)],
         scatter=scatter[np.ix_(chosen, chosen)], physical=physical, gain_sigma=sigma,
         reference=None if reference is None else equation.channel_names[reference],
         channels=equation.channel_names,
-        reach=reach_of(robot),
+        reach=robot_reach(robot),
         doubts=(
             *(() if found.settled else (NOT_SETTLED,)),
             *_disagreement_warnings(found, reference, sigma),
@@ -148,7 +149,7 @@ def identify_payload(
 
 
 def _check_gain_sigma(gain_sigma: float | None, model: str) -> float:
-    """The relative standard deviation of the drive gains; 0 where no torques of drives are used."""
+    """Relative standard deviation of the drive gains, checked; 0 where no torques of drives are used."""
     if model == "reaction":
         if gain_sigma:
             raise IdentificationError(
@@ -169,7 +170,7 @@ def _check_gain_sigma(gain_sigma: float | None, model: str) -> float:
 
 
 def _result_of_unloaded(unloaded: object) -> Identification | None:
-    """The identification that stands for the unloaded logs; None where these are logs."""
+    """Identification that stands for the unloaded logs; None where these are logs."""
     if isinstance(unloaded, list | tuple) and len(unloaded) == 1:
         unloaded = unloaded[0]
     if isinstance(unloaded, Identification):
@@ -179,15 +180,15 @@ def _result_of_unloaded(unloaded: object) -> Identification | None:
     return None
 
 
-def _are_several(logs: Logs) -> bool:
-    """Whether friction of each log apart has a meaning."""
+def _has_several_logs(logs: Logs) -> bool:
+    """Whether there are several logs, so that friction per log has a meaning."""
     return len(list_logs(logs)) > 1
 
 
 def _solve_with_drives(
     problem: Bilinear, factors: Factors, drives: Sequence[int]
 ) -> tuple[BilinearSolution, int | None]:
-    """Solve with factors of uncertain drives, relative to that of the one that shows the payload best, and which it is.
+    """Solve with factors of uncertain drives, relative to the one that shows the payload best; and which.
 
     It is chosen by the noise that is left once the factors fit: what wrong gains leave would prefer gains that agree.
     """
@@ -196,12 +197,12 @@ def _solve_with_drives(
     if not drives or problem.runs.state.equation.options.is_scalar:
         return solve_bilinear(problem, factors, ones, sought), drives[0] if drives else None
     some, start = problem.solve_with_factors(factors, ones)
-    reference = _find_weighing_channel(problem, factors, drives, some, start)
+    reference = _find_best_payload_channel(problem, factors, drives, some, start)
     for _ in range(2):
         sought[drives] = True
         sought[reference] = False
         found = solve_bilinear(problem, factors, ones, sought)
-        better = _find_weighing_channel(problem, factors, drives, found.unknowns, found.solution)
+        better = _find_best_payload_channel(problem, factors, drives, found.unknowns, found.solution)
         if better == reference:
             break
         before, reference = reference, better
@@ -211,7 +212,7 @@ def _solve_with_drives(
 
 
 def _disagreement_warnings(found: BilinearSolution, reference: int | None, sigma: float) -> tuple[Message, ...]:
-    """Warn of drives whose gains differ by more than their uncertainty allows."""
+    """Warnings on drives whose gains differ by more than their uncertainty allows."""
     names = found.problem.runs.state.equation.channel_names
     return tuple(
         Message(
@@ -225,10 +226,10 @@ def _disagreement_warnings(found: BilinearSolution, reference: int | None, sigma
     )  # fmt: skip
 
 
-def _find_weighing_channel(
+def _find_best_payload_channel(
     problem: Bilinear, factors: Factors, drives: Sequence[int], unknowns: Unknowns, solution: Solution
 ) -> int:
-    """The drive that shows the payload best: with the largest torque of it over the noise."""
+    """Channel of the drive that shows the payload best: largest torque of it over the noise."""
     runs, power = problem.runs, np.zeros(len(drives))
     for row, c in enumerate(drives):
         channel = runs.state.equation.channels[c]
@@ -250,7 +251,7 @@ def payload_between(
     gain_sigma: float | None = None,
     physical: bool = True,
 ) -> Payload:
-    """What a link carries, from results with it and without it, of any models (also read from files).
+    """Payload of a link as the difference of results with and without it, of any models (also read from files).
 
     Both see standard parameters X of the same robot: v0 = B0 X, v1 = B1 (X + E p), B regrouping X to what each result
     could tell. Least squares, weighted by each result's information, gives p, a linear function of both values; its
@@ -338,10 +339,10 @@ def payload_between(
         findings=(*unloaded.findings, *loaded.findings),
         notes=(),
     )
-    return make_payload(
+    return build_payload(
         fit, "difference of two results", replace(reading, lost=lost), spread[np.ix_(reading.places, reading.places)],
         scatter=scatter[np.ix_(reading.places, reading.places)],
-        physical=physical, gain_sigma=max(sigmas), reference=None, channels=loaded.channels, reach=reach_of(robot),
+        physical=physical, gain_sigma=max(sigmas), reference=None, channels=loaded.channels, reach=robot_reach(robot),
         doubts=tuple(told),
     )  # fmt: skip
 
@@ -382,7 +383,7 @@ def check_same_robot(one: Robot, other: Robot) -> None:
 
 
 def _base_parameter_regrouping(result: Identification) -> tuple[list[int], Array, Array]:
-    """Places of the base parameters in a result, and B (places, standard parameters): what each of them stands for.
+    """Places of the base parameters in a result, and B (places, standard parameters) that regroups into them.
 
     And C (places, lost offsets): what they hold of a force plate's offsets.
     """
@@ -428,7 +429,7 @@ def _square_root_information(result: Identification, chosen: list[int]) -> Array
 
 
 def _pseudo_inverse(A: Array) -> Array:
-    """Of a matrix of full column rank, its columns scaled first."""
+    """Pseudo-inverse of a matrix of full column rank, its columns scaled first."""
     scale = np.linalg.norm(A, axis=0)
     Q, R = np.linalg.qr(A / scale)
     return np.asarray(scipy.linalg.solve_triangular(R, Q.T) / scale[:, None])

@@ -29,18 +29,18 @@ DENSEST = 23000.0
 """Density (kg/m^3) above that of any metal."""
 
 
-def largest_mass(reach: float) -> float:
+def largest_plausible_mass(reach: float) -> float:
     """Mass (kg) above which no arm of a reach (m) carries it: arms that are sold carry up to 50 kg per reach^3."""
     return max(300.0 * reach**3, 30.0)
 
 
-def largest_tool(reach: float) -> float:
-    """Distance (m) from the carrying link's origin that no tool has its centre at, nor its mass on average."""
+def largest_plausible_tool(reach: float) -> float:
+    """Distance (m) from the carrying link's origin at which no tool has its centre, nor its mass on average."""
     return 0.5 + 0.5 * reach
 
 
-def reach_of(robot: Robot) -> float:
-    """Longest sum of distances between joint origins from the base (m)."""
+def robot_reach(robot: Robot) -> float:
+    """Reach of a robot (m): longest sum of distances between joint origins from the base."""
     lengths: list[float] = []
     for link in robot.links:
         own = float(np.linalg.norm(link.placement.translation))
@@ -48,8 +48,8 @@ def reach_of(robot: Robot) -> float:
     return max(lengths, default=0.0)
 
 
-def implausible_mass(mass: float, reach: float) -> Message:
-    """A mass that an arm of a reach does not carry."""
+def implausible_mass_message(mass: float, reach: float) -> Message:
+    """Message on a mass that an arm of this reach does not carry."""
     return Message(
         "payload_mass_implausible", "a payload of {mass:.4g} kg is too heavy for an arm whose reach is {reach:.2g} m",
         "check that masses are in kg (not g) and torques in N m", mass=mass, reach=reach,
@@ -78,7 +78,7 @@ class Fit:
     notes: tuple[Message, ...]
 
     def intervals(self, sigma: Array) -> Array:
-        """95 % intervals, (values, 2)."""
+        """95 % intervals (values, 2) of the values with standard deviations sigma."""
         half = self.quantile * sigma
         return np.column_stack([self.values - half, self.values + half])
 
@@ -149,7 +149,7 @@ class Payload(ResultWithFit):
 
     @property
     def intervals(self) -> Array:
-        """95 % intervals, (values, 2)."""
+        """95 % intervals (values, 2) of the values."""
         return self.fit.intervals(self.sigma)
 
     @cached_property
@@ -158,7 +158,7 @@ class Payload(ResultWithFit):
         return self._single_parameters(self.values)
 
     def _single_parameters(self, values: Array) -> Array:
-        """Ten standard parameters of values."""
+        """Ten standard parameters from values, NaN for those known in sums only."""
         p = np.full(10, np.nan)
         for k, name in enumerate(self.names):
             if name in SYMBOLS:
@@ -200,7 +200,7 @@ class Payload(ResultWithFit):
 
     @property
     def mass_sigma(self) -> float:
-        """Deviation of the mass."""
+        """Standard deviation of the mass."""
         return float(self._body[1][0])
 
     @property
@@ -210,7 +210,7 @@ class Payload(ResultWithFit):
 
     @property
     def com_sigma(self) -> Array:
-        """Deviations (3,) of the centre of mass."""
+        """Standard deviations (3,) of the centre of mass."""
         return self._body[1][1:4]
 
     @property
@@ -220,12 +220,12 @@ class Payload(ResultWithFit):
 
     @property
     def inertia_sigma(self) -> Array:
-        """Deviations (3, 3) of the inertia."""
+        """Standard deviations (3, 3) of the inertia."""
         return _symmetric_matrix(self._body[1][4:])
 
     @cached_property
     def warnings(self) -> tuple[Message, ...]:
-        """What must be read."""
+        """Warnings on the payload."""
         impossible = self._impossible_body_warnings()
         return (*self.unknown, *impossible, *(() if impossible else self._implausible_body_warnings()), *self.doubts)
 
@@ -242,7 +242,7 @@ class Payload(ResultWithFit):
         )
 
     def _impossible_body_warnings(self) -> tuple[Message, ...]:
-        """Say in words why no body can have these values, where they are wrong by more than their intervals."""
+        """Warnings on why no body can have these values, where they are wrong by more than their intervals."""
         p = self._single_parameters(self.unconstrained)
         half = self.quantile * np.sqrt(np.diag(self.parameter_covariance))
         told = [
@@ -278,10 +278,10 @@ class Payload(ResultWithFit):
         return tuple(told)
 
     def _implausible_body_warnings(self) -> tuple[Message, ...]:
-        """Warn of bodies that no tool is like, where they differ by more than their intervals."""
-        told, q, size = [], self.quantile, largest_tool(self.reach)
-        if self.mass - q * self.mass_sigma > largest_mass(self.reach):
-            told.append(implausible_mass(self.mass, self.reach))
+        """Warnings on bodies that no tool is like, where they differ by more than their intervals."""
+        told, q, size = [], self.quantile, largest_plausible_tool(self.reach)
+        if self.mass - q * self.mass_sigma > largest_plausible_mass(self.reach):
+            told.append(implausible_mass_message(self.mass, self.reach))
         centre = np.nan_to_num(self.com)
         distance = float(np.linalg.norm(centre))
         if distance - q * float(np.linalg.norm(np.nan_to_num(self.com_sigma))) > size:
@@ -346,7 +346,7 @@ class Payload(ResultWithFit):
         return "\n".join([*lines, *(f"  {text}" for text in self.unknown)])
 
 
-def make_payload(
+def build_payload(
     fit: Fit,
     method: str,
     reading: IdentifiablePayload,
@@ -360,7 +360,7 @@ def make_payload(
     reach: float,
     doubts: tuple[Message, ...],
 ) -> Payload:
-    """The payload of values and covariance; physical: with the values of the possible body that is nearest to them.
+    """Payload of values and covariance; physical: with the values of the possible body nearest to them.
 
     Near is meant in units of scatter, the covariance without what all torques have in common: a wrong gain scales a
     body, and would make an impossible one possible only by making it vanish. A mass that is negative by more than its
@@ -487,7 +487,7 @@ def unit_of_symbol(symbol: str) -> str:
 
 
 def floats_for_json(values: Array) -> list[float | None]:
-    """Floats for JSON."""
+    """Floats for JSON, None where they are not finite."""
     return [float_for_json(x) for x in values]
 
 
@@ -531,7 +531,7 @@ def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: objec
 
 
 def check_payload_parameters(parameters: object) -> Array:
-    """Ten standard parameters that a body can have."""
+    """Return ten standard parameters as an array; raise where no body can have them."""
     p = _check_numbers("parameters", parameters, (10,))
     check_mass(p[9])
     P = pseudo_inertia(p)
@@ -544,7 +544,7 @@ def check_payload_parameters(parameters: object) -> Array:
 
 
 def check_mass(mass: object) -> float:
-    """A positive mass in kg."""
+    """Return a positive mass in kg; raise for others."""
     m = float(_check_numbers("mass", mass, ()))
     if m <= 0.0:
         raise IdentificationError(

@@ -33,7 +33,7 @@ class IdentifiablePayload:
 
 
 def compose_regroupings(first: Regrouping, second: Regrouping | None) -> Regrouping:
-    """Regroup what was kept once more."""
+    """Regrouping of two in succession: the second regroups what the first kept."""
     if second is None:
         return first
     return Regrouping(tuple(first.kept[k] for k in second.kept), second.matrix @ first.matrix)
@@ -47,7 +47,7 @@ def find_identifiable_payload(
     K: Array,
     posture: Array | None,
 ) -> IdentifiablePayload:
-    """Unknowns are the robot's, then ten of the payload; to_base (base, robot's): how those make base parameters.
+    """Combinations of the payload's parameters that the data determine; to_base (base, robot's) maps the robot's.
 
     posture (n,): around which motions are tried, to name one that would show what is lost.
     """
@@ -84,13 +84,13 @@ def find_identifiable_payload(
 
 
 def _drop_rounding_shares(matrix: Array) -> Array:
-    """Leave out shares that are rounding."""
+    """Matrix with shares that are mere rounding set to zero."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
     return np.where(np.abs(matrix) > SMALL * largest, matrix, 0.0)
 
 
 def _find_remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Array | None) -> Message:
-    """Name a motion that shows a direction of the base parameters, with the payload or without it."""
+    """Message on a motion that shows a direction of the base parameters, with the payload or without it."""
     size = max(float(np.abs(loaded).max(initial=0.0)), float(np.abs(unloaded).max(initial=0.0)))
     if size < 1e-9:
         if len(equation.joints) < equation.robot.n:

@@ -59,7 +59,7 @@ def find_carrier(robot: Robot, link: str | None) -> int:
 
 
 def without_known_zeros_at(robot: Robot, carrier: int) -> Robot:
-    """Return the robot without known zeros at the link that carries: what is zero of a link need not be of a load."""
+    """Robot without known zeros at the carrying link: what is zero of a link need not be of its payload."""
     links = list(robot.links)
     links[carrier] = replace(links[carrier], zero=links[carrier].zero - set(SYMBOLS))
     return replace(robot, links=tuple(links))
@@ -72,7 +72,7 @@ def known_zeros_of_link(robot: Robot, carrier: int) -> tuple[Parameter, ...]:
 
 
 def payload_names(link: Link, count: int = 1) -> tuple[Parameter, ...]:
-    """The ten parameters of what a link carries, by their symbols, or of each of several payloads in turn (`M@2`)."""
+    """Names of the ten parameters of what a link carries, or of each of several payloads in turn (`M@2`)."""
     return tuple(
         Parameter(f"{symbol}@{k + 1}" if count > 1 else symbol, symbol=symbol, kind="inertial", unit=unit,
                   link=link.name)
@@ -110,7 +110,7 @@ class TwoRuns:
     zeros: tuple[str, ...]
 
     def is_loaded(self, log: int) -> bool:
-        """Whether the payload was there."""
+        """Whether the robot carried the payload in a log."""
         return bool(self.loads[log] >= 0)
 
     @property
@@ -120,7 +120,7 @@ class TwoRuns:
 
     @property
     def payload_names(self) -> tuple[Parameter, ...]:
-        """Ten parameters of every payload."""
+        """Names of the ten parameters of every payload."""
         return payload_names(self.robot.links[self.carrier], int(self.loads.max()) + 1)
 
     @property
@@ -273,7 +273,7 @@ def collect_two_runs(
 
 
 def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
-    """Reasons not to believe a result."""
+    """Warnings where errors are large or standard deviations are not jackknifed."""
     warnings = [] if jackknifed else [FEW_BLOCKS]
     finite = nrmse[np.isfinite(nrmse)]
     if len(finite) and finite.mean() > WEAK_MEAN:
@@ -285,7 +285,7 @@ def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
 
 
 def rewrite_blocks(blocks: tuple[Block, ...], write: Callable[[int, int, Array], Array]) -> tuple[Block, ...]:
-    """Blocks with other columns: write(log, channel, R) returns the new rows."""
+    """Blocks with other columns; write(log, channel, R) returns the new rows."""
     return tuple(
         replace(
             block,
@@ -307,7 +307,7 @@ def _rescale_factors(factors: tuple[ChannelFactor, ...], scale: Array) -> tuple[
 
 
 def _used_channels(state: State) -> NDArray[np.bool_]:
-    """Whether a channel's torque counts (logs, channels): not where its joint stands still and has friction."""
+    """Mask (logs, channels) of torques that count: not where a joint stands still and has friction."""
     equation = state.equation
     used = np.ones((state.logs, len(equation.channels)), dtype=np.bool_)
     if not equation.friction or equation.options.is_scalar:
@@ -320,7 +320,7 @@ def _used_channels(state: State) -> NDArray[np.bool_]:
 
 
 def _open_payload_logs(robot: Robot, logs: Logs, which: str, *, optional: bool = False) -> tuple[Log, ...]:
-    """Logs with or without the payload, opened; IdentificationError where there are none but should be."""
+    """Open the logs with or without the payload; IdentificationError where there are none but should be."""
     if not list_logs(logs):
         if optional:
             return ()

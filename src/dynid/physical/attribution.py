@@ -36,7 +36,7 @@ class DataShares:
 
 
 def find_data_shares(result: Identification, seen: IdentifiedCombinations, problem: Problem) -> DataShares:
-    """How much of each parameter comes from the data, linear-Gaussian, with the prior's deviation of each by itself.
+    """Share of each parameter that comes from the data, linear-Gaussian, and not from the prior.
 
     What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
     that no data show has share 0.
@@ -89,7 +89,7 @@ class Binding:
 
 
 def find_active_bounds(robot: Robot, problem: Problem, prior: Prior, found: FoundBodies) -> tuple[Binding, ...]:
-    """Bounds of the first step, hardest pressed first; none where bodies can have the estimate."""
+    """Active bounds of the first step, hardest pressed first; none where bodies can have the estimate."""
     if found.best is None:
         return ()
     values = problem.values(found.best)
@@ -109,7 +109,7 @@ def find_active_bounds(robot: Robot, problem: Problem, prior: Prior, found: Foun
 
 
 def _describe_binding(x: Array, prior: Array, w: Array) -> Message:
-    """What w'Pw -> 0 means: the mass vanishes, or all of it lies in the plane w[:3] . r + w[3] = 0."""
+    """Message on what w'Pw -> 0 means: the mass vanishes, or all of it lies in a plane."""
     if x[9] < 1e-2 * prior[9]:
         return Message("mass_not_positive", "the data ask for no mass, or a negative one")
     n = w[:3] / max(float(np.linalg.norm(w[:3])), 1e-300)
@@ -192,7 +192,7 @@ class RangeSearch:
         return self.ends_at_least.status == "solved"
 
     def find(self, value: Array, constant: float = 0.0, over: Array | None = None) -> tuple[float, float]:
-        """Low and high end of value @ x + constant, or of (value @ x) / (over @ x)."""
+        """Find the low and high end of value @ x + constant, or of (value @ x) / (over @ x), over all bodies."""
         value = np.concatenate([value[: self.width], [0.0, 0.0]])
         size = float(np.abs(value).max())
         if size == 0.0:
@@ -212,7 +212,7 @@ class RangeSearch:
         return ends[0], ends[1]
 
     def _goal(self, gradient: Array) -> tuple[Matrix, Array]:
-        """A linear goal for the solver."""
+        """Hessian and gradient of a linear goal for the solver."""
         return sparse.csc_matrix((len(gradient),) * 2), gradient
 
     @property
@@ -221,7 +221,7 @@ class RangeSearch:
         return self.width - 9 * len(self.problem.links)
 
     def _homogeneous_rows(self, radius: float) -> list[ConeRows]:
-        """Caps, the misfit over a radius, the user's rows, and bodies."""
+        """Rows for the solver: caps, the misfit over a radius, the user's rows, and bodies."""
         problem, n, L = self.problem, self.width, len(self.problem.links)
 
         def of_tau(matrix: Array, right: Array) -> Array:
@@ -245,7 +245,7 @@ class RangeSearch:
 
 
 def find_ranges(result: Identification, problem: Problem) -> BodyRanges:
-    """Ranges of all standard parameters and centres of mass; the problem's coordinates should be near the bodies."""
+    """Find the ranges of all standard parameters and centres of mass; the problem's coordinates near the bodies."""
     search, robot = RangeSearch(result, problem), result.robot
     k = len(robot.parameter_names)
     ends = []

@@ -44,7 +44,7 @@ class Fault:
 
     @property
     def message(self) -> Message:
-        """The fault as a sentence."""
+        """Message on the fault."""
         felt = "torques feel it" if self.matters else "torques cannot feel it"
         return Message(
             self.problem.code, "link {link}: {problem} ({felt})", **self.problem.facts, link=self.link,
@@ -72,7 +72,7 @@ class Check:
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """One sentence per fault."""
+        """Warnings, one per fault."""
         return (*self.robot.warnings, *(fault.message for fault in self.faults))
 
 
@@ -109,7 +109,7 @@ def check_robot(
 
 
 def _describe_missing_meshes(path: Path, robot: Robot) -> list[Message]:
-    """A note on the meshes of a URDF that collision, geometry and the viewer will not find."""
+    """Note on the meshes of a URDF that collision, geometry and the viewer will not find."""
     if path.suffix.lower() not in (".urdf", ".xacro"):
         return []
     root = read_xml(path, "robot", "is this a URDF?", text=robot.description)
@@ -131,7 +131,7 @@ def body_can_exist(x: Array) -> bool:
 
 
 def describe_violations(x: Array) -> list[Message]:
-    """What no body can have in ten parameters."""
+    """Messages on what no body can have in ten parameters."""
     if np.isnan(x[9]):
         return []
     if x[9] <= 0.0:
@@ -184,7 +184,7 @@ def find_nearest_bodies(robot: Robot, base: BaseParameters, values: Array) -> Ro
 
 
 def _rotor_inertia_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -> tuple[list[Array], Array]:
-    """Scaled columns of the active joints' rotor inertias, and where the prior has them."""
+    """Scaled columns of the active joints' rotor inertias, and their values by the prior."""
     columns, centre = [], []
     for k in robot.active_links:
         column = np.zeros(len(names))
@@ -195,7 +195,7 @@ def _rotor_inertia_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -
 
 
 def _matters_for_torques(robot: Robot, base: BaseParameters, body: StatedBody) -> bool:
-    """Whether joint torques feel it: no change of this body that they cannot feel makes it possible."""
+    """Whether joint torques feel the fault: no change that they cannot feel makes this body possible."""
     if body.carrier < 0 or np.isnan(body.inertia).any():
         return False
     first = robot.parameter_names.index(SYMBOLS[0] + robot.links[body.carrier].label)

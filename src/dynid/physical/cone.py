@@ -25,7 +25,7 @@ UNIT = np.array([1.0 if i == j else 0.0 for i, j in UPPER])
 
 
 def symmetric_from_svec(x: Array) -> Array:
-    """Symmetric (4, 4) matrix of its ten numbers."""
+    """Symmetric (4, 4) matrix from its svec of ten numbers."""
     S = np.empty((4, 4))
     for value, (i, j) in zip(x, UPPER, strict=True):
         S[i, j] = S[j, i] = value if i == j else value / np.sqrt(2.0)
@@ -48,7 +48,7 @@ def smallest_relative_eigenvalue(x: Array, prior: Array) -> tuple[float, Array]:
 
 @cache
 def _matrix_of_svec() -> Array:
-    """Linear map from ten numbers (svec) to the symmetric (4, 4) matrix."""
+    """Matrix (16, 10) from svec to the symmetric (4, 4) matrix."""
     return freeze(np.column_stack([symmetric_from_svec(unit).ravel() for unit in np.eye(10)]))
 
 
@@ -80,14 +80,14 @@ def log_det_roots(x: Array, margin: float) -> tuple[Array, Array]:
 
 
 def _scaled_matrices(x: Array, margin: float) -> Array:
-    """(S - margin) / (1 - margin) of all links, (links, 4, 4)."""
+    """Matrices (S - margin) / (1 - margin) of all links, (links, 4, 4)."""
     S = (x.reshape(-1, 10) @ _matrix_of_svec().T).reshape(-1, 4, 4)
     return np.asarray((S - margin * np.eye(4)) / (1.0 - margin))
 
 
 @cache
 def _parameters_of_pseudo_inertia() -> Array:
-    """Linear map (10, 16) from a symmetric pseudo-inertia, row by row, to standard parameters."""
+    """Matrix (10, 16) from a symmetric pseudo-inertia, row by row, to standard parameters."""
     symmetric = [0.5 * (unit.reshape(4, 4) + unit.reshape(4, 4).T) for unit in np.eye(16)]
     return freeze(np.column_stack([from_pseudo_inertia(P) for P in symmetric]))
 
@@ -128,7 +128,7 @@ class ConeSolution:
 def minimise_over_cones(
     hessian: Matrix, gradient: Array, rows: list[ConeRows], tolerances: tuple[float, ...] = TOLERANCES
 ) -> ConeSolution:
-    """Minimise v'Hv / 2 + g'v under rows."""
+    """Minimise v'Hv / 2 + g'v under linear rows and cones."""
     import clarabel
 
     used = [row for row in rows if len(row.right)]

@@ -60,7 +60,7 @@ class LinearRows:
     labels: tuple[str, ...]
 
     @staticmethod
-    def of(rows: list[tuple[Array, float, str]], width: int) -> LinearRows:
+    def from_rows(rows: list[tuple[Array, float, str]], width: int) -> LinearRows:
         """Stack single rows, each with its right side and label."""
         if not rows:
             return LinearRows(np.zeros((0, width)), np.zeros(0), ())
@@ -75,7 +75,7 @@ class LinearRows:
 
 
 def constraint_rows(robot: Robot, names: Sequence[str], demands: BodyConstraints) -> tuple[LinearRows, LinearRows]:
-    """Equations and inequalities on the parameters `names`: the standard ones in order, then friction."""
+    """Rows of equations and inequalities on the parameters `names`: standard ones in order, then friction."""
     unit, place = np.eye(len(names)), {name: k for k, name in enumerate(names)}
     equal: list[tuple[Array, float, str]] = []
     below: list[tuple[Array, float, str]] = []
@@ -117,7 +117,7 @@ def constraint_rows(robot: Robot, names: Sequence[str], demands: BodyConstraints
         row = np.zeros(len(names))
         row[first : first + 10] = -_ellipsoid_row(name, ellipsoid)
         below.append((row, 0.0, f"the mass of {name} inside its ellipsoid"))
-    return LinearRows.of(equal, len(names)), LinearRows.of(below, len(names))
+    return LinearRows.from_rows(equal, len(names)), LinearRows.from_rows(below, len(names))
 
 
 def _ellipsoid_row(name: str, ellipsoid: Ellipsoid) -> Array:
@@ -267,13 +267,13 @@ def smallest_enclosing_ellipsoid(points: Array) -> Ellipsoid:
 
 
 def _extreme_point_indices(points: Array) -> Array:
-    """Indices of points that are farthest in many directions: those of the hull matter."""
+    """Indices of points that are farthest in one of many directions: those near the hull."""
     directions = np.random.default_rng(0).standard_normal((1000, 3))
     return np.unique((points @ directions.T).argmax(axis=0))
 
 
 def _points_of_shape(path: Path, name: str, geometry: Element | None, folders: MeshFolders) -> Array | str:
-    """Points (N, 3) whose hull holds a shape, or why there are none."""
+    """Points (N, 3) whose hull holds a shape, or a text on why there are none."""
     for shape in geometry if geometry is not None else ():
         if shape.tag == "box":
             half = 0.5 * np.array(read_attribute_numbers(path, name, shape, "size", (0.0, 0.0, 0.0)))

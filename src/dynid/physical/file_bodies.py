@@ -44,15 +44,15 @@ class _UnsupportedMjcfError(Exception):
     """The file has something that only a full reader understands."""
 
 
-def _require_supported(value: _T | None) -> _T:
-    """The value, where the file states it in a way that is read here."""
+def _require_readable(value: _T | None) -> _T:
+    """Return the value; raise where it is None: the file states it in a way that is not read here."""
     if value is None:
         raise _UnsupportedMjcfError
     return value
 
 
 def mjcf_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
-    """Every body below <worldbody> that the robot has; None where the file says it in ways that are not read here.
+    """Bodies below <worldbody> that the robot has; None where the file states them in ways not read here.
 
     Read are <inertial> with pos, quat, diaginertia or fullinertia, and bodies placed by pos and quat.
     """
@@ -78,15 +78,15 @@ def _collect_mjcf_bodies(
 ) -> None:
     """Append a <body> and those inside it; T: its pose in the link that carries it."""
     name = body.get("name", "")
-    pose = _require_supported(pose_by_quaternion(body))
+    pose = _require_readable(pose_by_quaternion(body))
     if any(any(read_numbers(joint, "pos", (0.0, 0.0, 0.0))) for joint in body.findall("joint")):
         raise _UnsupportedMjcfError  # the link's frame is then the joint's
     carrier, T = (moving[name], Transform.identity()) if name in moving else (carrier, T @ pose)
     inertia = stated_inertia(body)
     if body.find("inertial") is not None or name in moving:
-        found.append(StatedBody(name, _require_supported(inertia), carrier, T))
+        found.append(StatedBody(name, _require_readable(inertia), carrier, T))
     else:
-        _require_supported(inertia)
+        _require_readable(inertia)
     for child in body.findall("body"):
         _collect_mjcf_bodies(child, carrier, T, moving, found)
 
@@ -131,7 +131,7 @@ def urdf_links_with_carriers(path: Path, robot: Robot) -> list[tuple[Element, in
 
 
 def _name_of_joint_link(joint: Element, tag: str) -> str:
-    """Name in a joint's <parent> or <child>."""
+    """Name of the link in a joint's <parent> or <child>, as the tag says."""
     element = joint.find(tag)
     return "" if element is None else element.get("link", "")
 

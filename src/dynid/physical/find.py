@@ -118,7 +118,7 @@ def physical_parameters(
         notes=(*believed.notes, *shape_notes, *_friction_notes(result)),
         warnings=(
             *_cost_warnings(result, bindings, before, after, chance),
-            *_implausible_bodies(result.robot, problem, values, _prior_sources(believed, given)),
+            *_implausible_body_warnings(result.robot, problem, values, _prior_sources(believed, given)),
         ),
         prior_weight=found.weight,
         equations=equations,
@@ -127,7 +127,7 @@ def physical_parameters(
 
 
 def _remove_rounding_errors(result: Identification, values: Array, names: tuple[Parameter, ...]) -> Array:
-    """Known zeros as zeros, and no negative zeros of rounding in what cannot be negative."""
+    """Values with known zeros exactly zero, and no negative zeros where values cannot be negative."""
     zeros = set(result.robot.known_zeros)
     plain = set(result.friction) <= set(PLAIN)
     tidy = values.copy()
@@ -146,7 +146,7 @@ def _smallest_eigenvalue(robot: Robot, k: int, values: Array, problem: Problem, 
 
 
 def _nrmse_per_channel(result: Identification, values: Array) -> Array:
-    """NRMSE per channel from factors."""
+    """NRMSE per channel of values, from the factors of a result."""
     C = len(result.channels)
     squares, counts, total, power = (np.zeros(C) for _ in range(4))
     for of_log in result.factors:
@@ -180,7 +180,7 @@ def _parameter_units(result: Identification, problem: Problem) -> tuple[str, ...
 
 
 def _prior_sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
-    """Where the prior of every link comes from."""
+    """Text on where the prior of every link comes from."""
     named = {} if given is None else {"nominal values": f"the prior '{given.name}'"}
     return tuple(named.get(source, source) for source in prior.sources)
 
@@ -228,8 +228,10 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
     return tuple(notes)
 
 
-def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: tuple[str, ...]) -> tuple[Message, ...]:
-    """Bodies that can exist and that nobody would build: far from their prior, outside of their link, too dense."""
+def _implausible_body_warnings(
+    robot: Robot, problem: Problem, values: Array, sources: tuple[str, ...]
+) -> tuple[Message, ...]:
+    """Warnings on bodies that can exist and nobody would build: far from their prior, outside their link, dense."""
     warnings, prior = [], problem.values(problem.centre)
     for k in problem.links:
         first, name = problem.names.index("XX" + robot.links[k].label), robot.links[k].name
@@ -253,7 +255,7 @@ def _implausible_bodies(robot: Robot, problem: Problem, values: Array, sources: 
 def _cost_warnings(
     result: Identification, bindings: tuple[Binding, ...], before: Array, after: Array, chance: float
 ) -> tuple[Message, ...]:
-    """What the cost of physicality says about the data or the model."""
+    """Warnings on what the cost of physical consistency says about the data or the model."""
     warnings = []
     with np.errstate(invalid="ignore", divide="ignore"):
         growth = after / before - 1.0

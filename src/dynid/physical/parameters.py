@@ -18,7 +18,7 @@ from dynid.messages import Message, Option, Wording
 from dynid.physical.attribution import DETERMINED, Binding, BodyRanges, find_ranges
 from dynid.physical.constraints import BodyConstraints, LinearRows
 from dynid.physical.prior import FROM_SIZE, Prior
-from dynid.physical.problem import demand_rows, identified_combinations, problem_of_rows
+from dynid.physical.problem import build_problem_from_rows, demand_rows, identified_combinations
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter, parameters_by_name
@@ -89,7 +89,7 @@ class PhysicalParameters:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the fit had to give way: no bodies have the identified parameters."""
+        """Whether physical consistency changed the identified parameters: no bodies have them as they are."""
         return bool(self.bindings)
 
     @property
@@ -99,12 +99,12 @@ class PhysicalParameters:
 
     @property
     def determined(self) -> tuple[bool, ...]:
-        """Which parameters the data alone determine."""
+        """Whether the data alone determine each parameter."""
         return tuple(bool(share >= DETERMINED) for share in self.structural)
 
     @cached_property
     def verdict(self) -> Verdict:
-        """How far to trust the bodies: no further than the identification, nor than what is known of their masses."""
+        """Verdict on the bodies: no better than the identification's, nor than what is known of their masses."""
         codes, sizes = {warning.code for warning in self.warnings}, self.prior_source.count(FROM_SIZE)
         reasons = [Message("total_mass", "{mass:.4g} kg in all", mass=self.total_mass)]
         level: Level = "usable" if sizes or self.warnings else "good"
@@ -143,7 +143,7 @@ class PhysicalParameters:
         return any(label.startswith("total mass") for label in labels)
 
     def _next_step(self, masses_are_free: bool) -> Message:
-        """What makes the bodies better, or what to do with them."""
+        """Message on what makes the bodies better, or on what to do with them."""
         if masses_are_free and not self._total_mass_is_given:
             return Message("give_total_mass", "weigh the robot and give {option}", option=Option("total_mass"))
         how = Wording("export(bodies, 'robot.urdf')", "dynid export physical.json robot.urdf")
@@ -185,7 +185,7 @@ class PhysicalParameters:
         both = [0.5 * (a.inertia + b.inertia) for a, b in zip(found.links, believed.links, strict=True)]
         rotors = np.array([max(a.rotor, b.rotor, 1e-6) for a, b in zip(found.links, believed.links, strict=True)])
         near = Prior(np.array(both), rotors, rotors, rotors, (), ())
-        return find_ranges(result, problem_of_rows(result, seen, near, rows))
+        return find_ranges(result, build_problem_from_rows(result, seen, near, rows))
 
     def predict(self, motion: Motion) -> Array:
         """Measured channels along a motion as these bodies would give them, with all friction."""
@@ -257,7 +257,7 @@ def _write_parameters_as_rows(x: PhysicalParameters, data: Data) -> Data:
 
 
 def _check_contents(x: PhysicalParameters) -> PhysicalParameters:
-    """What a file states must be about its robot and its identification, and the bodies must be some."""
+    """Raise where a file's parameters are not those of its robot and identification, or its bodies impossible."""
     robot, result, p = x.identification.robot, x.identification, len(x.names)
     standard = robot.parameter_names
     known = parameters_by_name((*result.equation.names, *standard), len(result.factors))

@@ -61,7 +61,7 @@ class Prior:
 
     @property
     def from_sizes(self) -> tuple[bool, ...]:
-        """Links of which nothing is known but lengths."""
+        """Whether each link's prior comes from lengths alone."""
         return tuple(source == FROM_SIZE for source in self.sources)
 
     def with_scaled_mass(self, factor: float) -> Prior:
@@ -72,7 +72,7 @@ class Prior:
 
 
 def find_prior(robot: Robot, given: Robot | None, solids: Mapping[str, tuple[Array, Array]] | None = None) -> Prior:
-    """Prior of a robot; `given` is one the user believes in: there an impossible link is an error.
+    """Prior of a robot, from `given` where the user gives one: an impossible link there is an error.
 
     solids: centre and shape of the ellipsoid around a link's shapes, by name; it stands for the link's size.
     """
@@ -99,7 +99,7 @@ def find_prior(robot: Robot, given: Robot | None, solids: Mapping[str, tuple[Arr
             stated = stated[1:]
         source, x = next(((name, x) for name, x in stated if x[9] > 0.0), (FROM_SIZE, sized[k]))
         body = _complete_body(x, sized[k])
-        inertia.append(_blunt_body(body, sized[k]) if source == "published values" else body)
+        inertia.append(_thicken_published_body(body, sized[k]) if source == "published values" else body)
         sources.append(source)
     X = np.array([_nearest_body_with_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
     about = np.array([_inertia_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
@@ -170,7 +170,7 @@ def density_ratio(x: Array, prior: Array) -> float:
 
 
 def refuse_impossible_links(robot: Robot) -> None:
-    """Raise where links of a robot are no bodies, naming all of them."""
+    """Raise PhysicalError that names all links of a robot that no body can be."""
     bad = [
         f"{link.name} ({_describe_impossible(link.inertia)})"
         for link in robot.links
@@ -185,7 +185,7 @@ def refuse_impossible_links(robot: Robot) -> None:
 
 
 def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
-    """Raise where two robots do not have the same joints in the same places."""
+    """Raise PhysicalError where two robots do not have the same joints in the same places."""
     if robot.parameter_names != other.parameter_names:
         raise PhysicalError(
             "prior_of_other_robot", "{subject} '{other_robot}' is not the robot of the result, '{robot}': its "
@@ -213,7 +213,7 @@ def _abbreviate_names(names: Sequence[str]) -> str:
 
 
 def _known_zero_mask(link: Link) -> Array:
-    """Which of the ten parameters of a link are declared to be zero."""
+    """Mask of the ten parameters of a link that are declared to be zero."""
     return np.array([symbol in link.zero for symbol in SYMBOLS])
 
 
@@ -231,7 +231,7 @@ def _mass_covariance(x: Array) -> Array:
 
 
 def _describe_impossible(x: Array) -> str:
-    """Why no body can have ten parameters: its mass or its principal moments."""
+    """Text on why no body can have ten parameters: its mass or its principal moments."""
     if not x[9] > 0.0:
         return f"its mass is {x[9]:.3g} kg"
     J = np.linalg.eigvalsh(to_body(x).inertia)
@@ -239,7 +239,7 @@ def _describe_impossible(x: Array) -> str:
 
 
 def _thicken_flat_body(x: Array) -> Array:
-    """The body with some thickness where it is flat, mass and centre kept."""
+    """Ten parameters of the body with some thickness where it is flat, mass and centre kept."""
     values, V = np.linalg.eigh(_mass_covariance(x))
     floor = max(THINNEST * float(values[-1]), 1e-8)
     if values[0] >= floor:
@@ -249,7 +249,7 @@ def _thicken_flat_body(x: Array) -> Array:
 
 
 def _complete_body(x: Array, sized: Array) -> Array:
-    """The body of ten parameters; its size has the rest where only a mass, or mass and centre, are known."""
+    """Ten parameters with the size's values where only a mass, or mass and centre, are known."""
     if not np.isnan(x).any() and _is_possible_body(x):
         return _thicken_flat_body(x)
     body = to_body(sized * (x[9] / sized[9]))
@@ -264,8 +264,8 @@ def _solid_ellipsoid(centre: Array, shape: Array) -> Array:
     return from_body(Body(mass, centre, mass * (np.trace(spread) * np.eye(3) - spread)))
 
 
-def _blunt_body(x: Array, sized: Array) -> Array:
-    """The body with some of the thickness of another one: what is published is rounded, and of some other unit."""
+def _thicken_published_body(x: Array, sized: Array) -> Array:
+    """Body with some of the thickness of its size: published values are rounded, and of another unit."""
     spread = _mass_covariance(x) + BLUNT * _mass_covariance(sized)
     return from_body(Body(float(x[9]), x[6:9] / x[9], x[9] * (np.trace(spread) * np.eye(3) - spread)))
 
@@ -286,7 +286,7 @@ def _nearest_body_with_zeros(x: Array, link: Link) -> Array:
 
 
 def _inertia_about_axis(x: Array, link: Link) -> float:
-    """Inertia about the joint's axis, or mass for sliding joints."""
+    """Inertia about the joint's axis, or mass for prismatic joints."""
     if link.kind != "revolute":
         return float(x[9])
     xx, xy, xz, yy, yz, zz = x[:6]

@@ -148,11 +148,11 @@ class Problem:
         return np.asarray(self.basis @ x + self.constant)
 
     def cost_over_estimate(self, x: Array) -> float:
-        """How much worse than the estimate, in squares of the noise."""
+        """Cost of coordinates x above that of the estimate, in squares of the noise."""
         return float(((self.data @ (self.seen @ x - self.estimate)) ** 2).sum()) / self.unit**2
 
     def channel_squares(self, x: Array) -> Array:
-        """Sum of squares that every channel leaves, in its own unit; at least what rounding leaves."""
+        """Sums of squared residuals per channel, in its own unit; at least what rounding leaves."""
         step = self.seen @ x - self.estimate
         return np.array([max(float(((R @ step + r) ** 2).sum()), ROUNDING * power) for R, r, power in self.channels])
 
@@ -165,13 +165,13 @@ def build_problem(
     _refuse_unphysical_zeros(result)
     equal, below = demand_rows(result, names, demands)
     below = below.with_rows(_largest_mass_rows(robot, names, prior, demands))
-    return problem_of_rows(result, seen, prior, (equal, below))
+    return build_problem_from_rows(result, seen, prior, (equal, below))
 
 
-def problem_of_rows(
+def build_problem_from_rows(
     result: Identification, seen: IdentifiedCombinations, prior: Prior, rows: tuple[LinearRows, LinearRows]
 ) -> Problem:
-    """The problem in coordinates around a prior, with equations and inequalities on the parameters."""
+    """Problem in coordinates around a prior, with equations and inequalities on the parameters."""
     links = tuple(k for k, link in enumerate(result.robot.links) if not is_massless(link))
     A = weighted_regressor_factor(result)
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
@@ -186,13 +186,13 @@ def problem_of_rows(
 def demand_rows(
     result: Identification, names: tuple[Parameter, ...], demands: BodyConstraints
 ) -> tuple[LinearRows, LinearRows]:
-    """Equations and inequalities that bodies satisfy whatever the prior is: the user's, zeros, nothing negative."""
+    """Rows of equations and inequalities that bodies satisfy whatever the prior: the user's, zeros, signs."""
     equal, below = constraint_rows(result.robot, names, demands)
     return equal, below.with_rows(_nonnegativity_rows(result, names))
 
 
 def weighted_regressor_factor(result: Identification) -> Array:
-    """Triangular factor of all rows, each over the noise of its channel."""
+    """Triangular factor of all rows of a result, each over the noise of its channel."""
     noise = np.asarray(result.noise)
     if result.estimator == "ols":
         noise = np.full(len(noise), np.sqrt(np.mean(noise**2)))
@@ -201,7 +201,7 @@ def weighted_regressor_factor(result: Identification) -> Array:
 
 
 def _channel_factors(result: Identification) -> tuple[tuple[Array, Array, float], ...]:
-    """Of every channel a triangular factor of all its rows, the estimate's residual in them, the measured squares."""
+    """Triangular factor, the estimate's residual and the measured squares of all rows of every channel."""
     found = []
     for c in range(len(result.channels)):
         R = np.asarray(np.linalg.qr(np.concatenate([of_log[c].R for of_log in result.factors]), mode="r"))
@@ -313,7 +313,7 @@ def _assumed_rotor_inertia(result: Identification, robot: Robot, k: int) -> floa
 
 
 def _nonnegativity_rows(result: Identification, names: tuple[Parameter, ...]) -> LinearRows:
-    """Rotor inertias; viscous and Coulomb friction where they are all there is over velocity."""
+    """Rows that keep rotor inertias, and friction where it is all there is over velocity, from being negative."""
     rows = []
     plain = set(result.friction) <= set(PLAIN)
     for k, name in enumerate(names):
@@ -321,17 +321,17 @@ def _nonnegativity_rows(result: Identification, names: tuple[Parameter, ...]) ->
         rotor = rotor and name not in (*result.robot.known_zeros, *result.robot.declared_rotors)
         if rotor or (plain and name.is_dissipation):
             rows.append((-np.eye(len(names))[k], 0.0, f"{name} >= 0"))
-    return LinearRows.of(rows, len(names))
+    return LinearRows.from_rows(rows, len(names))
 
 
 def _largest_mass_rows(robot: Robot, names: tuple[str, ...], prior: Prior, demands: BodyConstraints) -> LinearRows:
-    """No link outweighs solid steel of its size, unless the user gives bounds for its mass."""
+    """Rows that no link outweighs solid steel of its size, unless the user gives bounds for its mass."""
     rows = []
     for link, most in zip(robot.links, prior.heaviest, strict=True):
         name = "M" + link.label
         if not is_massless(link) and name not in demands.bounds and demands.total_mass is None:
             rows.append((np.eye(len(names))[names.index(name)], float(most), f"{name} <= {most:.3g} kg (size)"))
-    return LinearRows.of(rows, len(names))
+    return LinearRows.from_rows(rows, len(names))
 
 
 def _refuse_unphysical_zeros(result: Identification) -> None:

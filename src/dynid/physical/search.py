@@ -91,7 +91,7 @@ def search_bodies(problem: Problem, weight: float | None = None) -> FoundBodies:
         first = FoundBodies(x, None, np.zeros(len(problem.links)), np.zeros(len(problem.below.right)))
     if weight != 0.0 and (start := _find_interior(problem)) is not None:
         path = DivergencePath(problem, start)
-        x, used = path.choose_weight(first) if weight is None else path.follow(weight)
+        x, used = path.choose_weight(first) if weight is None else path.solve_for_weight(weight)
         first = replace(first, x=x, weight=used)
     return replace(first, x=_check_solution(problem, first.x))
 
@@ -130,12 +130,12 @@ class DivergencePath:
 
     @property
     def x(self) -> Array:
-        """Coordinates of the problem where the path is."""
+        """Coordinates of the problem at the current point of the path."""
         return np.asarray(self.origin + self.basis @ self.y)
 
     @property
     def cost(self) -> float:
-        """Cost where the path is, in squares of the noise."""
+        """Cost at the current point of the path, in squares of the noise."""
         return (float(((self.gain * (self.y - self.target)) ** 2).sum()) + self.least) / self.problem.unit**2
 
     def choose_weight(self, first: FoundBodies) -> tuple[Array, float]:
@@ -169,7 +169,7 @@ class DivergencePath:
             above = min((t for t in growths if t[2] > 1.0), key=lambda t: t[0], default=None)
             if below is not None and (above is None or below[2] >= NEAR or above[0] < 1.01 * below[0]):
                 break
-            weight = SHRINK * weight if below is None or above is None else _between(below, above)
+            weight = SHRINK * weight if below is None or above is None else _interpolate_weight(below, above)
         if below is None:  # exact data, and a prior far from all that they allow
             distance = float(((problem.doubt * (best - problem.centre)) ** 2).sum())
             weight = 0.0 if first.best is None else allowed / max(distance, 1e-300)  # it costs no more than is allowed
@@ -179,8 +179,8 @@ class DivergencePath:
         self.y = below[1]
         return self.x, below[0]
 
-    def follow(self, last: float) -> tuple[Array, float]:
-        """Bodies with a given weight."""
+    def solve_for_weight(self, last: float) -> tuple[Array, float]:
+        """Bodies, and their weight, for a given weight of the divergence from the prior."""
         weight = max(self.cost, last)
         while weight > last:
             self.minimise(weight)
@@ -189,7 +189,7 @@ class DivergencePath:
         return self.x, last
 
     def minimise(self, weight: float, tolerance: float = 1e-4) -> None:
-        """Newton's method with backtracking from where the path is; primal and dual in the bounds.
+        """Move the current point to the minimum for a weight, by Newton's method with backtracking.
 
         The Hessian is J'J and the gradient J'q: where squaring J leaves too few digits, least squares find the step.
         """
@@ -214,8 +214,11 @@ class DivergencePath:
                 step = -size * np.linalg.lstsq(whole * size, right, rcond=1e-15)[0]
             decrease = -float(g @ step)
             along = rows @ step
-            now, share = self._value(self.y, w), min(1.0, 0.99 / max(float((along / room).max(initial=0.0)), 1e-300))
-            while not self._value(self.y + share * step, w) <= now - 0.1 * share * decrease + 1e-13 * abs(now):
+            now, share = (
+                self._objective(self.y, w),
+                min(1.0, 0.99 / max(float((along / room).max(initial=0.0)), 1e-300)),
+            )
+            while not self._objective(self.y + share * step, w) <= now - 0.1 * share * decrease + 1e-13 * abs(now):
                 share *= 0.5
                 if share < 1e-9:
                     return
@@ -227,8 +230,8 @@ class DivergencePath:
             if not decrease > tolerance:
                 return
 
-    def _value(self, y: Array, w: float) -> float:
-        """Function that `minimise` minimises, over w; inf outside of the bounds."""
+    def _objective(self, y: Array, w: float) -> float:
+        """Function that `minimise` minimises, over w; infinite outside of the bounds."""
         room, x, n = self.room - self.rows @ y, self.origin + self.basis @ y, self.links
         if room.size and room.min() <= 0.0:
             return float("inf")
@@ -238,7 +241,7 @@ class DivergencePath:
         return squares + log_det_divergence(x[:n], MARGIN) + 0.5 * float(away @ away) + bounds
 
 
-def _between(below: tuple[float, Array, float], above: tuple[float, Array, float]) -> float:
+def _interpolate_weight(below: tuple[float, Array, float], above: tuple[float, Array, float]) -> float:
     """Weight between two at which the growth is likely a little less than what is allowed, by a power law."""
     (low, _, less), (high, _, more) = below, above
     share = np.log(0.5 * (1.0 + NEAR) / less) / np.log(more / less)
@@ -333,7 +336,7 @@ def find_bodies_with_estimate(problem: Problem) -> Array | None:
 
 
 def _pseudo_inertia_cones(problem: Problem, x0: Array, Z: Array, margin: float, more: int) -> ConeRows:
-    """Svec of S - margin for every link, S being those of x0 + Z v."""
+    """Cone rows svec(S - margin) of every link, S being those of x0 + Z v."""
     size = 10 * len(problem.links)
     return ConeRows(
         "psd", _append_zero_columns(-Z[:size], more), x0[:size] - margin * np.tile(UNIT, len(problem.links))
@@ -392,14 +395,14 @@ def _smallest_eigenvalue(problem: Problem, x: Array) -> float:
 
 
 def _largest_violation(problem: Problem, x: Array) -> float:
-    """How far rows are violated at most, over their size."""
+    """Largest violation of the rows at x, over their size."""
     over = problem.below.matrix @ x - problem.below.right
     off = problem.equal.matrix @ x - problem.equal.right
     return float(np.max([0.0, *over, *np.abs(off)]))
 
 
 def _check_solution(problem: Problem, x: Array) -> Array:
-    """Verify eigenvalues and rows of what is handed out."""
+    """Return x; raise where its eigenvalues or rows are not satisfied."""
     smallest, excess = _smallest_eigenvalue(problem, x), _largest_violation(problem, x)
     if smallest < 0.5 * MARGIN or excess > 1e-6:
         raise PhysicalError(
@@ -411,7 +414,7 @@ def _check_solution(problem: Problem, x: Array) -> Array:
 
 
 def _find_conflicting_constraints(problem: Problem) -> list[str]:
-    """Demands that exclude one another: those that must give way if as few as possible do; none: nothing does."""
+    """Labels of the fewest constraints that must give way for the others to hold; none where nothing helps."""
     labels = [*problem.equal.labels, *problem.below.labels]
     C = np.concatenate([problem.equal.matrix, problem.below.matrix])
     right = np.concatenate([problem.equal.right, problem.below.right])

@@ -109,7 +109,7 @@ class StandardValues(Protocol):
 
     @property
     def verdict(self) -> Verdict:
-        """How far to trust them, the total mass first."""
+        """Verdict on the values, the total mass first."""
         ...
 
     @property

@@ -49,7 +49,7 @@ def from_body(body: Body) -> Array:
 
 
 def to_body(x: Array) -> Body:
-    """Mass, centre of mass and inertia about it; without mass, the centre is the frame's origin."""
+    """Body of ten standard parameters: mass, centre of mass (the origin without mass), inertia about it."""
     mass = float(x[9])
     com = np.array(x[6:9]) / mass if mass != 0.0 else np.zeros(3)
     C = skew(com)

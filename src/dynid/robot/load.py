@@ -167,7 +167,7 @@ def _load_table(path: Path, source: str, reading: _Reading) -> Robot:
 
 
 def _with_floating_base(robot: Robot) -> Robot:
-    """The robot with a free link of unknown inertia as its base."""
+    """Robot with a free link of unknown inertia as its base."""
     base = Link(
         name="0",
         joint="base",

@@ -64,7 +64,7 @@ def lock_loaded_robot(robot: Robot, lock: Mapping[str, float]) -> Robot:
 
 
 def may_lack_last_joints(robot: Robot, count: int) -> bool:
-    """Whether a recording with so many joints, counted and not named, can be one of a robot without its gripper.
+    """Whether a recording with `count` joints, not named, can be of a robot without its gripper.
 
     The first joints must be an arm, one after the other from the base, and the rest something else: leaders of mimic
     joints, or several branches, all of them on the arm where they are more than half. An arm with a joint more than
@@ -84,13 +84,13 @@ def may_lack_last_joints(robot: Robot, count: int) -> bool:
 
 
 def may_lack_joints(robot: Robot, count: int) -> bool:
-    """Whether a recording may have so many joints of a robot: some of those that have a name."""
+    """Whether a recording may have only `count` joints of a robot: some of those that have a name."""
     named = not all(name.isdigit() for name in robot.joint_names)
     return may_lack_last_joints(robot, count) or (named and 0 < count < robot.n)
 
 
 def may_be_locked_unseen(robot: Robot, joints: Collection[str]) -> bool:
-    """Whether joints that a log does not have can be taken as held: none of them is between two others that it has."""
+    """Whether joints that a log lacks can be taken as held: none of them is between two others that it has."""
     above = _joints_above(robot)
     others = {k for k in robot.active_links if robot.links[k].joint not in joints}
     before = [k for k in robot.active_links if k not in others and any(k in above[x] for x in others)]
@@ -98,7 +98,7 @@ def may_be_locked_unseen(robot: Robot, joints: Collection[str]) -> bool:
 
 
 def joints_whose_position_matters(robot: Robot, joints: Collection[str]) -> list[str]:
-    """Of some joints those that turn gravity for the others: before these, and not about the direction of gravity.
+    """Joints of some that turn gravity for the others: before these, and not about the direction of gravity.
 
     Wherever the rest stands, torques of the others are the same model: beyond them their bodies take it up, and before
     them a slide or a turn about the vertical changes nothing.
@@ -137,7 +137,7 @@ def hold_missing_joints(robot: Robot, held: Mapping[str, float], recorded: Colle
 
 
 def _joints_above(robot: Robot) -> dict[int, list[int]]:
-    """Of every active joint's link: the links of the active joints between the base and it, from the base on."""
+    """Links of the active joints between the base and each active joint's link, from the base on."""
     found: dict[int, list[int]] = {}
     for k in robot.active_links:
         chain, at = list[int](), robot.links[k].parent

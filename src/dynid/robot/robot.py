@@ -437,7 +437,7 @@ def _check_links(robot: Robot) -> None:
 
 
 def _without_empty_fields(robot: Robot, data: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a robot without what it has not: files without locks, masses or xacro stay as they were."""
+    """Data for a file without empty locks, published masses and description."""
     empty = {"locks": not robot.locks, "published": robot.published is None, "description": not robot.description}
     return {key: value for key, value in data.items() if not empty.get(key)}
 

@@ -260,7 +260,7 @@ def build_function_tables(
 def _split_product(
     names: Generators, motion: Exponents, joints: Sequence[int]
 ) -> tuple[tuple[int, ...], list[tuple[int, int, int, int]]]:
-    """Joints of a product's two velocities (or none), and its letters: joint, whether it turns, exponents."""
+    """Joints of a product's two velocities (or none), and its factors: joint, whether it turns, exponents."""
     rates: list[int] = []
     powers: dict[int, list[int]] = {}
     turns: dict[int, int] = {}

@@ -142,7 +142,7 @@ class Player:
         self._scene.show_position(self._path.positions_at(self._time))
 
     def _seek_to_slider(self, event: Any) -> None:
-        """Go to where a person moved the slider; its own moves have no client and are ignored."""
+        """Seek to where a person moved the slider; its own moves have no client and are ignored."""
         if event.client is not None:
             self._time = float(self.slider.value)
             self._scene.show_position(self._path.positions_at(self._time))

@@ -16,7 +16,7 @@ from dynid.cli.options import (
     RowsOption,
     SignOption,
     ZeroOption,
-    load_robot_file,
+    load_robot_for_command,
 )
 from dynid.errors import DynidError
 
@@ -63,7 +63,7 @@ def excite(
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     if out is None:
         terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
-    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
     limits = log_options.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
@@ -123,7 +123,7 @@ def view(
             "--column": column, "--sign": sign, "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
-    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
     reader = log_options.LogReader.from_options(
         loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order, header=header, rows=rows
     )
@@ -174,7 +174,7 @@ def markers(
     log_options.check_output_files(
         out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot), *([cameras] if cameras else [])]
     )
-    loaded = load_robot_file(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
     read = recordings.read_markers(file, marker or [], unit, cameras)
     at = recordings.still_frame_range(read.t, still)

@@ -102,7 +102,7 @@ def payload(
     screen = terminal.make_console(json)
     with_it, without = (
         _load_result_of_robot(word, known) if word.lower().endswith(".json") else None
-        for word in _words_of_results(loaded, unloaded)
+        for word in _result_words(loaded, unloaded)
     )
     if with_it is not None and without is not None:
         reading = {
@@ -192,7 +192,7 @@ def gains(
     carrying = loaded or []
     _check_input_and_output_files(robot, carrying, unloaded, gear, json)
     bodies, masses = _parse_payloads(mass or [], com or [], inertia or [])
-    joints = _parse_reference(reference or [])
+    joints = _parse_reference_gains(reference or [])
     known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
     reader = log_options.LogReader.from_options(
@@ -237,8 +237,8 @@ def _check_input_and_output_files(
         )  # fmt: skip
 
 
-def _words_of_results(loaded: list[str], unloaded: list[str]) -> tuple[str, str]:
-    """The words of the loaded and of the unloaded runs of which each may be a result (.json); DynidError if mixed."""
+def _result_words(loaded: list[str], unloaded: list[str]) -> tuple[str, str]:
+    """Words of the loaded and the unloaded run that may be results (.json); DynidError if mixed with logs."""
     for option, words in (("--loaded", loaded), ("--unloaded", unloaded)):
         results = [word for word in words if word.lower().endswith(".json")]
         if results and (len(words) > 1 or (option == "--loaded" and not unloaded[0].lower().endswith(".json"))):
@@ -266,7 +266,7 @@ def _load_result_of_robot(word: str, robot: Robot) -> Identification:
 
 
 def _parse_payloads(mass: list[float], com: list[str], inertia: list[str]) -> tuple[list[Sequence[float]], list[float]]:
-    """Known payloads, or masses alone where no centre is given."""
+    """Parse known payloads, or masses alone where no centre is given."""
     from dynid.payload.payload import payload_parameters
 
     if not com and not inertia:
@@ -284,8 +284,8 @@ def _parse_payloads(mass: list[float], com: list[str], inertia: list[str]) -> tu
     return [payload_parameters(m, centre, moments).tolist() for m, centre, moments in known], []
 
 
-def _parse_reference(words: list[str]) -> dict[str, float]:
-    """Known gains by joint."""
+def _parse_reference_gains(words: list[str]) -> dict[str, float]:
+    """Parse known gains by joint from JOINT=GAIN words."""
     from dynid.cli import terminal
 
     gains = {}

@@ -21,7 +21,7 @@ from dynid.cli.options import (
     TotalMassOption,
     ZeroOption,
     complete_robot_name,
-    load_robot_file,
+    load_robot_for_command,
     robot_file_options,
 )
 from dynid.errors import DynidError
@@ -186,7 +186,7 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
 
     path = Path(source)
     if path.suffix.lower() != ".json":
-        return load_robot_file(source, lock=lock)
+        return load_robot_for_command(source, lock=lock)
     if not path.is_file():
         raise DynidError("file_not_found", "there is no file '{source}'", source=source)
     if robot_file_options():
@@ -311,7 +311,7 @@ def demo(
     from dynid.demo.job import MainJob
 
     terminal.check_output_path("--json", json)
-    job = MainJob(load_robot_file(robot), out, seed=seed)
+    job = MainJob(load_robot_for_command(robot), out, seed=seed)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     terminal.show_notes(job.robot, screen)
     with show_progress(screen, "demo") as tell:

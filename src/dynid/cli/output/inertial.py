@@ -59,7 +59,7 @@ def show_physical_parameters(found: PhysicalParameters, screen: Console, *, rang
 
 
 def verdict_text(found: PhysicalParameters) -> str:
-    """Level and reasons in the words of the command line."""
+    """Text of the level and the reasons of a verdict, in the words of the command line."""
     return f"{found.verdict.level}: {'; '.join(map(command_line_wording, found.verdict.reasons))}"
 
 
@@ -77,7 +77,7 @@ def describe_cost_of_consistency(found: PhysicalParameters) -> str:
 
 
 def bodies_table(found: PhysicalParameters) -> Table:
-    """Mass, centre of mass and principal moments of every link."""
+    """Table of mass, centre of mass and principal moments of every link."""
     from rich.table import Table
 
     table = Table("link", box=None)
@@ -104,7 +104,7 @@ def bodies_table(found: PhysicalParameters) -> Table:
 
 
 def parameters_table(found: PhysicalParameters, *, ranges: bool = False) -> Table:
-    """Every parameter with its deviation and the share of the data in it; ranges: those of all bodies, too."""
+    """Table of parameters with deviations and shares of the data; ranges: those of all bodies, too."""
     from rich.table import Table
 
     table = Table("parameter", box=None)
@@ -128,7 +128,7 @@ def parameters_table(found: PhysicalParameters, *, ranges: bool = False) -> Tabl
 
 
 def cost_table(found: PhysicalParameters) -> Table:
-    """NRMSE per channel before and after."""
+    """Table of the NRMSE per channel before and after physical consistency."""
     from rich.table import Table
 
     table = Table("channel", box=None)
@@ -141,7 +141,7 @@ def cost_table(found: PhysicalParameters) -> Table:
 
 
 def physical_json_data(found: PhysicalParameters, *, ranges: bool = False) -> dict[str, object]:
-    """Return physical parameters for `--json`; ranges: with those of all bodies that fit as well, null: unbounded."""
+    """Data of physical parameters for `--json`; ranges: with those of all bodies that fit as well, null: unbounded."""
     more: dict[str, object] = {}
     if ranges:
         finite = np.where(np.isfinite(found.ranges), found.ranges, np.nan)
@@ -205,7 +205,7 @@ def show_check(found: Check, screen: Console) -> None:
 
 
 def check_json_data(found: Check) -> dict[str, object]:
-    """Check of a robot file for `--json`."""
+    """Data of the check of a robot file for `--json`."""
     return {
         "robot": found.robot.name,
         "links": list(found.bodies),
@@ -221,7 +221,7 @@ def check_json_data(found: Check) -> dict[str, object]:
 
 
 def parse_bounds(words: Sequence[str]) -> dict[str, Interval]:
-    """Bounds from NAME=LOW:HIGH words; an end that is left out is open."""
+    """Parse --bound: bounds from NAME=LOW:HIGH words; an end that is left out is open."""
     bounds: dict[str, Interval] = {}
     for word in words:
         name, _, interval = word.rpartition("=")
@@ -242,7 +242,7 @@ def parse_bounds(words: Sequence[str]) -> dict[str, Interval]:
 
 
 def check_output_paths(physical: Path | None, urdf: Path | None, others: list[Path], keep: list[Path]) -> None:
-    """Check before any work that the files can be written, each to its own place."""
+    """Raise, before any work, where the files cannot be written, each to its own place."""
     terminal.check_output_path("--physical", physical, suffixes=(".json",), keep=keep)
     terminal.check_output_path("--urdf", urdf, suffixes=(".urdf",), keep=keep)
     places = [path.resolve() for path in (*others, physical, urdf) if path is not None]
@@ -276,7 +276,7 @@ class PhysicalOutputs:
                 outputs.failed.append(error.message)
 
     def write_files(self) -> None:
-        """Write what was found."""
+        """Write the physical parameters and the URDF that were asked for; failures are kept."""
         found = self.found
         if found is not None:
             self._outputs.write_file(self._physical, found.save)
@@ -352,7 +352,7 @@ def _show_logs(
 def _values_table(
     title: str, names: Sequence[str], values: Sequence[float] | np.ndarray, half: np.ndarray, units: Sequence[str]
 ) -> Table:
-    """Values with the half widths of their intervals; `not known` where they are NaN."""
+    """Table of values with the half widths of their intervals; `not known` where they are NaN."""
     from rich.table import Table
 
     table = Table(title, box=None)
@@ -367,6 +367,6 @@ def _values_table(
 
 
 def _intervals_legend(groups: int) -> str:
-    """Line below a table: what the intervals mean."""
+    """Text below a table on what the intervals mean."""
     how = f"jackknife over {groups} blocks of time" if groups else "textbook formula, white residuals"
     return f"+-: half width of the 95 % interval ({how})"

@@ -75,7 +75,7 @@ class RowLayout(NamedTuple):
 
 
 def tree_arrays(robot: Robot) -> Geometry:
-    """A robot's open tree as plain arrays for the kernels."""
+    """Convert a robot's open tree to plain arrays for the kernels."""
     order = robot.topological_order
     position = {k: i for i, k in enumerate(order)} | {-1: -1}
     joint_of = {k: j for j, k in enumerate(robot.tree_joints)}

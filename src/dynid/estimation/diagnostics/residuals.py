@@ -342,8 +342,8 @@ class ReplaySamples:
     is_validation: bool
 
     @staticmethod
-    def of(equation: Equation, rows: Sequence[Rows], *, is_validation: bool) -> ReplaySamples | None:
-        """Some stretches of rows of joint torques; None where there are none."""
+    def from_rows(equation: Equation, rows: Sequence[Rows], *, is_validation: bool) -> ReplaySamples | None:
+        """Samples from some stretches of rows of joint torques; None where there are none."""
         channels, parts = equation.torque_channels, []
         for k, own in enumerate(rows):
             tau = np.full(own.q.shape, np.nan)
@@ -366,7 +366,7 @@ class ReplaySamples:
         return int(self.table.shape[1] - 2) // 4
 
     def arrays(self) -> tuple[Array, ...]:
-        """Number of the stretch and t (N,); q, v, a and torques (N, n)."""
+        """Arrays of the samples: number of the stretch and t (N,); q, v, a and torques (N, n)."""
         stretch, t = self.table[:, :2].T
         return stretch, t, *np.split(self.table[:, 2:], 4, axis=1)
 

@@ -357,7 +357,7 @@ def _prediction_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
-    """Reasons for "do not trust" by errors."""
+    """Reasons for the level "do not trust" by errors on data not used for fitting."""
     if evidence.are_signs_reversed:
         return []
     mean = evidence.deciding_errors[1].mean
@@ -457,7 +457,7 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
-    """Reasons for "usable" and "weak" by errors, with the channels that are predicted poorly, whether they matter."""
+    """Reasons for the levels "usable" and "weak" by errors, with the channels that are predicted poorly."""
     of_plate = evidence.is_plate and not evidence.torques_decide
     action, options = _action_on_large_errors(evidence)
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
@@ -504,7 +504,7 @@ def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
-    """Reasons in the recording: placement of the plate, delay, noise, excitation."""
+    """Reasons why the recording is weak: placement of the plate, delay, noise, excitation."""
     reasons = []
     excitation = evidence.excitation
     placement = evidence.placement
@@ -582,7 +582,7 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
-    """Reasons in single parameters: impossible values, large deviations."""
+    """Reasons why single parameters are weak: impossible values, large deviations."""
     reasons = []
     lacking = "the model lacks something at these joints, friction for example"
     action, options = _action_on_large_errors(evidence)

@@ -80,7 +80,7 @@ def group_logs_by_motion(state: State) -> list[list[int]]:
     return groups
 
 
-def describe_motions(groups: list[list[int]]) -> Message | None:
+def describe_single_motion(groups: list[list[int]]) -> Message | None:
     """Message where all logs show one motion, which cannot show what another would change; else None."""
     logs = sum(map(len, groups))
     if len(groups) > 1:

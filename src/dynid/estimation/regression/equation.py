@@ -14,7 +14,7 @@ from dynid.dynamics.kernels.rows import MOMENTUM
 from dynid.dynamics.model import project_to_active
 from dynid.dynamics.reaction import Reaction, rotor_moments, rotor_torques
 from dynid.dynamics.scene import Stage, standard_columns
-from dynid.dynamics.torque import LagrangianGradient, Torque, write_picked_torques, write_tree_rows
+from dynid.dynamics.torque import LagrangianGradient, Torque, tree_rows, write_picked_torques
 from dynid.errors import IdentificationError
 from dynid.estimation.options import Options
 from dynid.identifiability.base_parameters import cached_base_parameters
@@ -123,7 +123,7 @@ class BaseColumns:
     def momentum_and_lagrangian_gradient(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
         """Momentum dL/dqd and gradient dL/dq (N, picked entries); accelerations are not used."""
         scene = self.stage.scene_along(motion)
-        momentum = project_to_active(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
+        momentum = project_to_active(scene, tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
         return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
 
 

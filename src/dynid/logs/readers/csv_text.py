@@ -257,8 +257,8 @@ def _cells_of_quoted_line(line: bytes, delimiter: str) -> list[bytes]:
     return [cell.encode() for cell in split_line(line.decode("utf-8", "replace").strip("\r\n "), delimiter)]
 
 
-def _why_list(texts: Sequence[str]) -> str:
-    """Why a column with such texts holds no numbers, where they are lists of them; else ''."""
+def _why_lists_are_no_numbers(texts: Sequence[str]) -> str:
+    """Text on why a column of lists holds no numbers; '' where its texts are no lists."""
     is_list = any(text.startswith(("[", "(")) and text.endswith(("]", ")")) for text in texts)
     return "holds lists as text; write a column for each joint, or a Parquet file" if is_list else ""
 
@@ -459,12 +459,18 @@ class TextTable:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The named columns."""
+        """Fields of the table: its named columns."""
         header = self.header
         units = dict(zip(header.columns, header.units, strict=True)) if header.units else {}
         units |= {header.columns[k]: "ns" for k in header.clocks}
         return tuple(
-            Field(name, (), units.get(name) or None, _why_list(header.texts.get(name, ())), header.texts.get(name, ()))
+            Field(
+                name,
+                (),
+                units.get(name) or None,
+                _why_lists_are_no_numbers(header.texts.get(name, ())),
+                header.texts.get(name, ()),
+            )
             for name in header.columns
             if name
         )

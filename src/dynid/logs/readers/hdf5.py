@@ -178,7 +178,7 @@ def open_hdf5(path: Path) -> Hdf5Table:
             add_field(name, StoredDataset(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
 
     with _open_hdf5_file(path) as file:
-        objects = _objects_of_hdf5(file)
+        objects = _read_matlab_objects(file)
         file.visititems(add_dataset)
     return Hdf5Table(path, tuple(fields), stored)
 
@@ -304,7 +304,7 @@ def open_mat(path: Path) -> Table:
             content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
     found = ArrayTable(str(path), {})
-    objects = _MatlabObjects.of(content.get("__function_workspace__"))
+    objects = _MatlabObjects.from_workspace(content.get("__function_workspace__"))
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):
             _collect_arrays(key, value, found, objects, 0)
@@ -369,7 +369,7 @@ class _MatlabObjects:
     places: tuple[Mapping[str, int], ...] = ()
 
     @staticmethod
-    def of(workspace: object) -> _MatlabObjects:
+    def from_workspace(workspace: object) -> _MatlabObjects:
         """Read the objects of a MAT file; none where there are none, or in another form than is known."""
         from scipy.io import loadmat
 
@@ -442,7 +442,7 @@ def _collect_timetable(name: str, value: Any, found: ArrayTable, objects: _Matla
             found.units[f"{name}.{variable}"] = unit
     times = _row_times(content.get("rowTimes"), len(values[0]), objects)
     if times is not None:
-        place = f"{name}.{_name_of_times(_matlab_text(np.asarray(content['dimNames']).reshape(-1)[0]), names)}"
+        place = f"{name}.{_row_times_name(_matlab_text(np.asarray(content['dimNames']).reshape(-1)[0]), names)}"
         found.arrays[place], found.units[place] = times, "ms"
 
 
@@ -454,8 +454,8 @@ def _collect_times(name: str, value: Any, found: ArrayTable, objects: _MatlabObj
     return times is not None
 
 
-def _name_of_times(dimension: str, variables: list[str]) -> str:
-    """What the times of rows are called: as in MATLAB if that says so, else Time, which they always are."""
+def _row_times_name(dimension: str, variables: list[str]) -> str:
+    """Name of the column of row times: as in MATLAB if that is a name of time, else Time."""
     return dimension if dimension.lower() in TIMES or "Time" in variables else "Time"
 
 
@@ -484,8 +484,8 @@ def _times_in_milliseconds(value: Any, objects: _MatlabObjects) -> Numbers | Non
 # The same objects in files of version 7.3: the cells are data sets, which stay in the file until they are read.
 
 
-def _objects_of_hdf5(file: Any) -> _MatlabObjects:
-    """The objects of a file; none where there are none, or in another form than is known."""
+def _read_matlab_objects(file: Any) -> _MatlabObjects:
+    """Read the MATLAB objects of an HDF5 file; none where there are none, or in another form than is known."""
     try:
         cells = tuple(file[cell] for cell in file["#subsystem#/MCOS"][()].reshape(-1))
         return _MatlabObjects(cells, _places_of_properties(cells[0][()].tobytes()))
@@ -494,7 +494,7 @@ def _objects_of_hdf5(file: Any) -> _MatlabObjects:
 
 
 def _variables_of_object(item: Any, objects: _MatlabObjects) -> list[tuple[str, StoredDataset, str | None, str]]:
-    """Of a timetable, a table or a duration: endings of the names, places, units, and why one holds no numbers."""
+    """Endings of names, places, units and problems of the variables of a timetable, table or duration."""
     if times := _stored_times(item, objects):
         return [("", times, "ms", "")]
     content = objects.properties(item[()])
@@ -514,12 +514,12 @@ def _variables_of_object(item: Any, objects: _MatlabObjects) -> list[tuple[str, 
     rows = content.get("rowTimes")
     if rows is not None and (times := _stored_times(rows, objects, max(found[0][1].shape))):
         dimension = (_texts_of_cells(content.get("dimNames")) or [""])[0]
-        found.append((f".{_name_of_times(dimension, names)}", times, "ms", ""))
+        found.append((f".{_row_times_name(dimension, names)}", times, "ms", ""))
     return found
 
 
 def _stored_times(item: Any, objects: _MatlabObjects, count: int = 0) -> StoredDataset | None:
-    """Where durations or dates are; count: of times that are stored as a beginning and a step."""
+    """Data set of durations or dates; count: of times that are stored as a beginning and a step."""
     if hasattr(item, "dtype"):
         content = objects.properties(item[()] if item.size < 100 else np.zeros(0))
         data = content.get("millis", content.get("data"))
@@ -536,7 +536,7 @@ def _stored_times(item: Any, objects: _MatlabObjects, count: int = 0) -> StoredD
 
 
 def _items_of_cells(item: Any) -> list[Any]:
-    """What the cells of an array of cells hold."""
+    """Items that an array of cells refers to."""
     is_array = hasattr(item, "dtype") and item.dtype == object and "MATLAB_empty" not in item.attrs
     return [item.file[cell] for cell in item[()].reshape(-1)] if is_array else []
 

@@ -181,12 +181,12 @@ class RenamedTable:
 
     @property
     def notes(self) -> tuple[Message, ...]:
-        """Notes of the table."""
+        """Notes of the table that is renamed."""
         return self.table.notes
 
     @property
     def places(self) -> dict[str, tuple[Field, int | None]]:
-        """Field and column of each name; columns that are not to be used are called by their number."""
+        """Field and column behind each new name; columns that are not to be used are called by their number."""
         columns = numbered_columns(self.table.fields)
         return {name or str(k): column for k, (name, column) in enumerate(zip(self.names, columns, strict=True), 1)}
 

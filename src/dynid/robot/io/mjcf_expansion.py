@@ -50,7 +50,7 @@ def expand_includes(path: Path, element: Element, folder: Path, depth: int) -> N
 
 
 def orientations_to_quaternions(root: Element) -> None:
-    """Write orientations that pinocchio misreads as quaternions.
+    """Replace orientations that pinocchio misreads by quaternions.
 
     These are angles about axes that are no unit vectors, and Euler angles about fixed axes (capital letters of
     `eulerseq`). What is no number is left to `check_mjcf_numbers`.
@@ -73,7 +73,7 @@ def orientations_to_quaternions(root: Element) -> None:
 
 
 def _set_quaternion(element: Element, old: str, R: Array) -> None:
-    """Turn an element by a quaternion in place of another notation."""
+    """Set the quaternion of an element and remove the attribute `old` that it replaces."""
     element.attrib.pop(old)
     element.set("quat", " ".join(repr(float(x)) for x in quaternion_from_rotation(R)))
 

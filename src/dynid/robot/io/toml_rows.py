@@ -136,7 +136,7 @@ class ParsedTable:
     snapped: list[SnappedAngle] = field(default_factory=list)
 
     @cached_property
-    def names(self) -> list[str]:
+    def joint_names(self) -> list[str]:
         """Names of the joints, numbers where the file gives none."""
         return [joint.name or str(j) for j, joint in enumerate(self.table.joint, 1)]
 
@@ -147,19 +147,19 @@ class ParsedTable:
 
     @property
     def radians_per_unit(self) -> float:
-        """What an angle of the file is multiplied with to be in rad."""
+        """Factor from the file's unit of angles to rad."""
         return math.pi / 180 if self.table.angles == "deg" else 1.0
 
     @cached_property
     def active_joints(self) -> list[str]:
         """Joints that move by themselves."""
         passive = {c.passive for c in self.table.coupling}.union(*(c.passive for c in self.table.closure))
-        pairs = zip(self.names, self.table.joint, strict=True)
+        pairs = zip(self.joint_names, self.table.joint, strict=True)
         return [name for name, joint in pairs if joint.type != "fixed" and name not in passive]
 
     def joint_type(self, name: str) -> str:
         """Kind of the joint with this name, revolute where there is none."""
-        return self.table.joint[self.names.index(name)].type if name in self.names else "revolute"
+        return self.table.joint[self.joint_names.index(name)].type if name in self.joint_names else "revolute"
 
     def read_number(self, where: str, value: float | str) -> Expression:
         """Value of a number or expression of the file, as it is."""
@@ -280,7 +280,7 @@ def _entries_in_mdh(table: RobotTable, letter: str, j: int, parents: Sequence[in
 
 
 def unknown_letters_of_row(table: RobotTable, j: int) -> frozenset[str]:
-    """Which of a and alpha of row j of a standard table are unknown, by letter or by a symbol in them."""
+    """Letters a and alpha of row j of a standard table that are unknown, by themselves or by a symbol."""
     joint = table.joint[j]
     words = {*table.unknown, *(f"{letter}{j + 1}" for letter in joint.unknown)}
     loose = set()
@@ -322,12 +322,12 @@ def _read_row(sheet: ParsedTable, j: int, joint: JointTable) -> RawRow:
     for key in sorted({"gamma", "b", "r", "a"} & joint.model_fields_set - set(letters)):
         sheet.problems.append(Message(
             "unknown_convention_letter", "joint {number} ('{joint}'), {letter}: not a letter of convention = "
-            "\"{convention}\", which has {letters}", number=j + 1, joint=sheet.names[j], letter=key,
+            "\"{convention}\", which has {letters}", number=j + 1, joint=sheet.joint_names[j], letter=key,
             convention=sheet.table.convention, letters=list(letters),
         ))  # fmt: skip
     row = {}
     for letter in letters:
-        where = f"joint {j + 1} ('{sheet.names[j]}'), {letter}"
+        where = f"joint {j + 1} ('{sheet.joint_names[j]}'), {letter}"
         value = getattr(joint, letter)
         row[letter] = sheet.read_angle(where, value) if letter in _ANGLES else sheet.read_number(where, value)
     return row
@@ -337,7 +337,7 @@ def link_values_in_mdh_frame(
     sheet: ParsedTable, j: int, raw: RawRow, table: LinkTable | None, under: str = ""
 ) -> LinkValues:
     """Values of a link; those of a standard table refer to its own frame, Tx(a) Rx(alpha) after ours."""
-    where = f"{under}link.{sheet.names[j]}"
+    where = f"{under}link.{sheet.joint_names[j]}"
     values = read_link_values(where, table or LinkTable(), sheet.problems)
     if sheet.table.convention == "modified":
         return values

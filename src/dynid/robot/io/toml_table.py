@@ -55,10 +55,10 @@ def read_closure(sheet: ParsedTable, k: int, closure: ClosureTable) -> Closure:
     """Closure k of the table, from 1."""
     where = f"closure {k}"
     for name in closure.frames:
-        if name not in sheet.names:
+        if name not in sheet.joint_names:
             sheet.problems.append(Message(
                 "unknown_joint", "{where}, frames: there is no joint '{joint}'", "joints are {joints}", where=where,
-                joint=name, joints=list(sheet.names),
+                joint=name, joints=list(sheet.joint_names),
             ))  # fmt: skip
     for name in closure.passive:
         _check_joint_moves(sheet, f"{where}, passive", name)
@@ -94,7 +94,7 @@ def check_passive_joints(sheet: ParsedTable, couplings: Sequence[Coupling], clos
             "joint_passive_twice", "joint '{joint}' is made passive twice", "one coupling or closure is enough",
             joint=name,
         ))  # fmt: skip
-    moving = [n for n, joint in zip(sheet.names, sheet.table.joint, strict=True) if joint.type != "fixed"]
+    moving = [n for n, joint in zip(sheet.joint_names, sheet.table.joint, strict=True) if joint.type != "fixed"]
     if moving and set(moving) <= set(passive):
         sheet.problems.append(Message("no_active_joint", "every joint is passive", "leave at least one active"))
     coupled = {c.passive: [name for name, _ in c.factors] for c in couplings}
@@ -114,12 +114,12 @@ def check_passive_joints(sheet: ParsedTable, couplings: Sequence[Coupling], clos
 
 def _check_joint_moves(sheet: ParsedTable, where: str, name: str) -> None:
     """Add a name that is no joint, or a fixed one, to the problems."""
-    if name not in sheet.names:
+    if name not in sheet.joint_names:
         sheet.problems.append(Message(
             "unknown_joint", "{where}: there is no joint '{joint}'", "joints are {joints}", where=where, joint=name,
-            joints=list(sheet.names),
+            joints=list(sheet.joint_names),
         ))  # fmt: skip
-    elif sheet.table.joint[sheet.names.index(name)].type == "fixed":
+    elif sheet.table.joint[sheet.joint_names.index(name)].type == "fixed":
         sheet.problems.append(Message(
             "fixed_joint_coupled", "{where}: joint '{joint}' is fixed and cannot be coupled", where=where, joint=name,
         ))  # fmt: skip
@@ -174,15 +174,17 @@ class _RobotBuilder(ParsedTable):
         check_passive_joints(self, couplings, closures)
         columns = self._read_columns()
         sensor = self._read_sensor()
-        values = [link_values_in_mdh_frame(self, j, row, table.link.get(self.names[j])) for j, row in enumerate(raw)]
-        nominal = read_unknown_geometry(table, self.names, parents, self.problems)
+        values = [
+            link_values_in_mdh_frame(self, j, row, table.link.get(self.joint_names[j])) for j, row in enumerate(raw)
+        ]
+        nominal = read_unknown_geometry(table, self.joint_names, parents, self.problems)
         published = self._read_published(raw)
         stated = [("", name) for name in sorted(table.link)]
         stated += [("published.", name) for name in sorted(table.published.link)] if table.published else []
-        for under, unknown in ((under, name) for under, name in stated if name not in self.names):
+        for under, unknown in ((under, name) for under, name in stated if name not in self.joint_names):
             self.problems.append(Message(
                 "unknown_joint", "{under}link.{joint}: no joint has this name", "joints are {joints}", under=under,
-                joint=unknown, joints=list(self.names),
+                joint=unknown, joints=list(self.joint_names),
             ))  # fmt: skip
         if all(joint.type == "fixed" for joint in table.joint):
             self.problems.append(Message(
@@ -192,8 +194,8 @@ class _RobotBuilder(ParsedTable):
             return self.problems
         links = tuple(
             Link(
-                name=self.names[j],
-                joint=self.names[j],
+                name=self.joint_names[j],
+                joint=self.joint_names[j],
                 label=str(j + 1),
                 parent=parents[j],
                 kind=joint.type,
@@ -236,7 +238,7 @@ class _RobotBuilder(ParsedTable):
                     joint=strangers[0], joints=list(active),
                 ))  # fmt: skip
                 continue
-            turns = self.table.joint[self.names.index(of)].type == "revolute"
+            turns = self.table.joint[self.joint_names.index(of)].type == "revolute"
             scale = self.radians_per_unit if turns else 1.0
             try:
                 columns.append(
@@ -276,7 +278,7 @@ class _RobotBuilder(ParsedTable):
         if table is None:
             return None
         links = {}
-        for j, name in enumerate(self.names):
+        for j, name in enumerate(self.joint_names):
             if name in table.link:
                 values = LinkTable(**table.link[name].model_dump())
                 links[name] = freeze(link_values_in_mdh_frame(self, j, raw[j], values, "published.").inertia)
@@ -290,7 +292,7 @@ class _RobotBuilder(ParsedTable):
 
     def _check_names(self) -> None:
         """Add joints with the same name to the problems."""
-        for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):
+        for name in dict.fromkeys(n for n in self.joint_names if self.joint_names.count(n) > 1):
             self.problems.append(Message(
                 "joint_name_twice", "joint: two joints are named '{joint}'", "give each its own name", joint=name,
             ))  # fmt: skip
@@ -309,18 +311,18 @@ class _RobotBuilder(ParsedTable):
 
     def _find_parent(self, j: int, joint: JointTable) -> int:
         """Index of the parent link, -1 for the base."""
-        where = f"joint {j + 1} ('{self.names[j]}'), parent"
+        where = f"joint {j + 1} ('{self.joint_names[j]}'), parent"
         match joint.parent:
             case None:
                 return j - 1
-            case int(number) if 0 <= number <= len(self.names):
+            case int(number) if 0 <= number <= len(self.joint_names):
                 parent = number - 1
-            case str(name) if name in self.names:
-                parent = self.names.index(name)
+            case str(name) if name in self.joint_names:
+                parent = self.joint_names.index(name)
             case other:
                 self.problems.append(Message(
                     "unknown_joint", "{where}: there is no joint {joint!r}", "use 0 for the base, 1 to {count}, or a "
-                    "name", where=where, joint=other, count=len(self.names),
+                    "name", where=where, joint=other, count=len(self.joint_names),
                 ))  # fmt: skip
                 return -1
         if parent == j:
@@ -338,16 +340,16 @@ class _RobotBuilder(ParsedTable):
                 seen.append(k)
                 k = parents[k]
             if k == j:
-                cycle = " -> ".join(self.names[i] for i in reversed([*seen, j]))
+                cycle = " -> ".join(self.joint_names[i] for i in reversed([*seen, j]))
                 if j == min(seen):
                     self.problems.append(Message(
                         "joint_cycle", "joint {number} ('{joint}'), parent: the joints form a cycle {cycle}",
-                        number=j + 1, joint=self.names[j], cycle=cycle,
+                        number=j + 1, joint=self.joint_names[j], cycle=cycle,
                     ))  # fmt: skip
 
     def _read_limits(self, j: int, joint: JointTable) -> JointLimits:
         """Limits of joint j in SI units; mistakes are added to the problems."""
-        limits, where = joint.limits, f"joint {j + 1} ('{self.names[j]}'), limits"
+        limits, where = joint.limits, f"joint {j + 1} ('{self.joint_names[j]}'), limits"
         factor = self.radians_per_unit if joint.type == "revolute" else 1.0
         lower, upper = (x * factor for x in limits.position) if limits.position else (-math.inf, math.inf)
         if lower >= upper:

@@ -113,7 +113,7 @@ def _link_lines(link: Link) -> list[str]:
 
 
 def _published_lines(published: PublishedMasses) -> list[str]:
-    """Lines of the published masses, and what else is published of the links."""
+    """Lines of the published masses, and of what else is published of the links."""
     lines = ["", "[published]", f"source = {_quoted_text(published.source)}"]
     lines += [] if published.total is None else [f"total = {published.total!r}"]
     lines += [] if published.includes_base else ["includes_base = false"]
