@@ -324,16 +324,19 @@ class Alternatives:
                 yield replace(r, delay=delay)
 
     def _quick_delay(self, r: Reading) -> float:
-        """The delay at which parabolas through three errors are least; a second one where the first leads far."""
-        found = 0.0
-        for _ in range(2):
-            low, now, high = (self._delayed_error(r, found + x) for x in (-NEAR_DELAY, 0.0, NEAR_DELAY))
-            bend = low + high - 2.0 * now
-            step = 0.5 * NEAR_DELAY * (low - high) / bend if bend > 0.0 else 0.0
-            found = float(np.clip(found + step, DELAYS[0], DELAYS[-1]))
-            if abs(step) < NEAR_DELAY:
-                break
-        return found
+        """The delay at which a parabola through three errors is least; near one of those tried, where it is far."""
+        found = self._parabola_minimum(r, 0.0)
+        if abs(found) < NEAR_DELAY:
+            return found
+        tried = [x for x in DELAYS if x * found > 0.0]
+        return self._parabola_minimum(r, min(tried, key=lambda x: self._delayed_error(r, x)))
+
+    def _parabola_minimum(self, r: Reading, near: float) -> float:
+        """The delay at which a parabola through the errors at one and beside it is least."""
+        low, now, high = (self._delayed_error(r, near + x) for x in (-NEAR_DELAY, 0.0, NEAR_DELAY))
+        bend = low + high - 2.0 * now
+        step = 0.5 * NEAR_DELAY * (low - high) / bend if bend > 0.0 else np.sign(low - high) * NEAR_DELAY
+        return float(near + np.clip(step, -1.5 * NEAR_DELAY, 1.5 * NEAR_DELAY))
 
     def _delayed_error(self, r: Reading, delay: float) -> float:
         """Error with a delay, where friction has a timing of its own: its memory looks like a delay, too."""
