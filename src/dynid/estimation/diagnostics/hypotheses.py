@@ -324,10 +324,19 @@ class Alternatives:
                 yield replace(r, delay=delay)
 
     def _quick_delay(self, r: Reading) -> float:
-        """The delay at which a parabola through three errors is least, within what was tried."""
-        low, now, high = (self._delayed_error(r, delay) for delay in (-NEAR_DELAY, 0.0, NEAR_DELAY))
+        """The delay at which a parabola through three errors is least; near one of those tried, where it is far."""
+        found = self._parabola_minimum(r, 0.0)
+        if abs(found) < NEAR_DELAY:
+            return found
+        tried = [x for x in DELAYS if x * found > 0.0]
+        return self._parabola_minimum(r, min(tried, key=lambda x: self._delayed_error(r, x)))
+
+    def _parabola_minimum(self, r: Reading, near: float) -> float:
+        """The delay at which a parabola through the errors at one and beside it is least."""
+        low, now, high = (self._delayed_error(r, near + x) for x in (-NEAR_DELAY, 0.0, NEAR_DELAY))
         bend = low + high - 2.0 * now
-        return float(np.clip(0.5 * NEAR_DELAY * (low - high) / bend, DELAYS[0], DELAYS[-1])) if bend > 0.0 else 0.0
+        step = 0.5 * NEAR_DELAY * (low - high) / bend if bend > 0.0 else np.sign(low - high) * NEAR_DELAY
+        return float(near + np.clip(step, -1.5 * NEAR_DELAY, 1.5 * NEAR_DELAY))
 
     def _delayed_error(self, r: Reading, delay: float) -> float:
         """Error with a delay, where friction has a timing of its own: its memory looks like a delay, too."""
@@ -552,7 +561,7 @@ class Search:
         if self.thorough:
             clear += self._clear_springs(now)
         clear = [x for x in clear if x.reading.derived and not now.reading.derived] or clear  # positions say so, too
-        if self.thorough and not clear and now.reading.delay == 0.0:
+        if not clear and now.reading.delay == 0.0:
             clear = self._clear_delays(now)
         return sorted(clear, key=lambda x: x.error)
 
@@ -563,7 +572,7 @@ class Search:
 
     def _is_sure_delay(self, r: Reading) -> bool:
         """Whether held-out errors, with friction of any timing, are clearly lower with the delay than without."""
-        if not self.thorough or abs(r.delay) < SURE_DELAY:
+        if abs(r.delay) < SURE_DELAY:
             return False
         timed = self.alternatives.with_free_timing
         before, after = (timed.held_out_errors(replace(r, delay=x, sines=False)) + FLOOR for x in (0.0, r.delay))
@@ -668,6 +677,8 @@ class Search:
     def is_confirmed(self, found: Reading, start: Reading) -> bool:
         """Whether these samples, more than those it was found on, name a reading too."""
         fitted, before = (self.refit.fitted_error(x, limited=True) + FLOOR for x in (found, start))
+        if found == replace(start, delay=found.delay) and self._is_sure_delay(found):
+            return True
         if found == replace(start, derived=True) and self.refit.samples.velocity_lag:
             return True
         fits = fitted * BETTER_TIME < before or self._reverses_friction(found, start)
