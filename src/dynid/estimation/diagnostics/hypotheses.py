@@ -359,7 +359,7 @@ class Alternatives:
         return self._delay_for_own_friction(r, float(found.x), float(found.fun))
 
     def _delay_for_own_friction(self, r: Reading, best: float, least: float) -> float:
-        """Of the delays that the data hardly tell from the best one, that which suits the friction asked for."""
+        """Delay that suits the friction asked for, among those hardly distinguishable from the best one."""
         sides = [self._delayed_error(r, best + side) for side in (-DELAY_PROBE, DELAY_PROBE)]
         bend = max(0.5 * sum(sides) - least, 1e-3 * least) / DELAY_PROBE**2
         reach = min(float(np.sqrt(SAME_DELAY * least / bend)), MOST_DELAY_OFF)
@@ -533,7 +533,7 @@ class Search:
         return list(kinds.values())[: WAYS if self.thorough else 1]
 
     def _changed_parts(self, reading: Reading) -> tuple[bool, ...]:
-        """Which parts of a reading are not as recorded."""
+        """Whether each part of a reading differs from what was recorded."""
         start = Reading.as_recorded(self.refit.n)
         return tuple(getattr(reading, name) != getattr(start, name) for name in COMPONENTS)
 
@@ -632,7 +632,7 @@ class Search:
         return (found.error + FLOOR) * least < before + FLOOR
 
     def _least_for_delay(self, r: Reading, before: Reading) -> float:
-        """How much better a delay must be: little where residuals of the whole model show it too, else more.
+        """Least improvement that a delay needs: little where residuals of the whole model show it too, else more.
 
         Friction that comes later looks like a delay, and a delay must explain more than this could.
         """
@@ -708,7 +708,7 @@ class Search:
 
 
 def size_of_change(r: Reading) -> float:
-    """How much a reading changes, for the choice between those that explain alike."""
+    """Size of a reading's change, for the choice between those that explain alike."""
     plain = Reading.as_recorded(len(r.zero))
     count = sum(
         x != y for name in ("q_order", "tau_order") for x, y in zip(getattr(r, name), getattr(plain, name), strict=True)
@@ -792,7 +792,7 @@ class Recorded:
 
     @staticmethod
     def of(logs: Sequence[Log], delay: float, friction: tuple[str, ...]) -> Recorded:
-        """How the logs were read, by the first of them."""
+        """Record of how the logs were read, by the first of them."""
         first, names = logs[0], tuple(log.name for log in logs)
         return Recorded(first.wiring, *first.drives, delay, friction, "v" in first.channels, names)
 

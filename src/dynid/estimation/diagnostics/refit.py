@@ -86,12 +86,12 @@ class Reading:
 
     @property
     def columns_key(self) -> tuple[object, ...]:
-        """What the regressor columns depend on, as a key to find them again."""
+        """Key of what the regressor columns depend on, to find them again."""
         return *self.motion_key, self.gravity, self.rotors, self.springs, self.loads, self.sines, self.delay
 
     @property
     def motion_key(self) -> tuple[object, ...]:
-        """What the motion depends on, as a key to find it again."""
+        """Key of what the motion depends on, to find it again."""
         return self.q_order, self.q_factor, self.zero, self.derived
 
 
@@ -125,7 +125,7 @@ class KeptSamples:
 
     @property
     def velocity_lag(self) -> float:
-        """How much later (s) velocities were recorded than positions; 0 where no lag explains how they differ."""
+        """Lag (s) of recorded velocities behind positions; 0 where no lag explains how they differ."""
         if self.slopes is None:
             return 0.0
         v, a = self.slopes
@@ -599,7 +599,7 @@ class ReadingTask:
         return np.asarray(self.count / (self.spread if left is None else np.maximum(left, 1e-8 * self.spread)))
 
     def _products_with_own_torque(self, products: Array) -> Array:
-        """Of products (channels, k, torques) those with each channel's torque, (channels, k)."""
+        """Products (channels, k) with each channel's own torque, out of (channels, k, torques)."""
         return np.asarray(products[self.channels, :, self.source] * self.gain[:, None])
 
     def fit_unknowns(self, weights: Array, fold: int | None = None, *, limited: bool = True) -> Array:
