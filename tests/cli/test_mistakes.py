@@ -113,7 +113,7 @@ def test_masses_that_are_a_little_off_are_no_mistake(run: CommandLine, folder: P
         ("report {result} --topic /joint_states --gear 50", "--gear, --topic: says how logs are read"),
         ("payload puma560 --loaded {result} --unloaded {other} --cutoff 5 --gain 2", "--cutoff, --gain: is about logs"),
         ("export {result} {folder}/out.c --lock 1=0.5", "--lock is for"),
-        ("export puma560 {folder}/out.c --template {result}", "a template is for .urdf files"),
+        ("export puma560 {folder}/out.c --template {result}", "a template is for .urdf and .xml files"),
     ],
 )
 def test_options_that_would_change_nothing_are_refused(

