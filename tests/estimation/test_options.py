@@ -368,7 +368,12 @@ def test_options_have_the_same_order_and_defaults_everywhere(function: Callable[
     shared = [name for name in found if name in FRONT]
     assert shared == [name for name in FRONT if name in found]
     different = {"validate"}  # a comparison always holds something out
-    if function in (dynid.identify_payload, payload_command.payload):
+    if function in (
+        dynid.identify_payload,
+        payload_command.payload,
+        dynid.identify_gains,
+        payload_command.gains,
+    ):
         different.add("friction_per_log")  # what differs between two runs would read as a payload
     for name in shared:
         if name not in different:

@@ -138,6 +138,7 @@ class MainJob:
         _make_folder(self.folder)
         yield 0.0, self._find_base_parameters()
         real, said = robot_to_simulate(self.robot, seed=self.seed)
+        self.robot = replace(self.robot, published=real.published)  # invented bodies are not the published ones
         bounds, assumed = assumed_limits(self.robot)
         yield from ((0.05, line) for line in (*said, *assumed))
         yield 0.05, "designing an exciting motion and another one to check with"
@@ -334,7 +335,7 @@ def robot_to_simulate(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]
         replace(link, friction=link.friction or _random_friction(link.kind, rng)) if k in robot.active_links else link
         for k, link in enumerate(robot.with_parameters(X).links)
     ]
-    return replace(robot, links=tuple(links)), said
+    return replace(robot, links=tuple(links), published=None if said else robot.published), said
 
 
 def _random_friction(kind: str, rng: np.random.Generator) -> tuple[tuple[str, float], ...]:
