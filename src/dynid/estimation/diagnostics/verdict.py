@@ -276,7 +276,7 @@ def _weigh_reasons(evidence: Evidence, wiring: Sequence[Reason]) -> Verdict:
         return Verdict(level, tuple(reason.said for reason in reasons), reasons[0].next_step, tuple(evidence.unproven))
     _, figures = evidence.deciding_errors
     facts = {"of": _whose_error_text(evidence), "mean": figures.mean, "worst": evidence.worst_nrmse}
-    praise = "validation NRMSE {of}{mean:.3f} on average, {worst:.3f} at worst"
+    praise = "validation NRMSE {of}{mean:.3f} on average, {worst:.3f} at the worst channel that matters"
     code, why = "ready_to_use", "find bodies that fit, for a simulator or a controller"
     if evidence.torques is None and evidence.model not in ("torque", "torque+reaction"):
         praise += ", of {model} alone: joint torques were not judged"
