@@ -366,7 +366,7 @@ def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
         return []
     mean = evidence.deciding_errors[1].mean
     if evidence.torques_decide and evidence.fit.mean <= WEAK_MEAN:
-        return [_poor_torque_reason(evidence, mean)]
+        return [_poor_torque_prediction_reason(evidence, mean)]
     facts = {"nrmse": mean, "percent": 100.0 * mean, "fit_nrmse": evidence.fit.mean, "seconds": evidence.seconds}
     large = "the residual is as large as {percent:.0f} % of the signal on validation data; "
     if evidence.fit.mean > WEAK_MEAN and evidence.is_plate:
@@ -414,7 +414,7 @@ def _action_on_large_errors(evidence: Evidence) -> tuple[Action, Sequence[Option
     return ("diagnose" if evidence.can_diagnose else "report"), ()
 
 
-def _poor_torque_reason(evidence: Evidence, mean: float) -> Reason:
+def _poor_torque_prediction_reason(evidence: Evidence, mean: float) -> Reason:
     """Reason that the model explains its own channels, but not the joint torques."""
     what = "predicted joint torques have an NRMSE of {nrmse:.3g} on validation data, {model} of {own_nrmse:.2g}: "
     facts = {"nrmse": mean, "model": NAMES[evidence.model], "own_nrmse": evidence.validation.mean}
