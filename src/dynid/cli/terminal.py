@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: tables and short lines, plain when piped."""
+"""What all commands share in the terminal: lines and notes, plain when piped; JSON and the files that they write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -165,13 +165,6 @@ def print_line(out: Console, text: str, style: str | None = None) -> None:
     out.print(escape_markup(command_line_wording(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
 
 
-def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
-    """Raise for options that would change nothing; given: value by option, None or empty where left out."""
-    idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
-    if idle:
-        raise DynidError("option_not_applicable", "{options}: {why}", options=idle, why=why)
-
-
 def finish_with_warnings(warnings: Sequence[Message]) -> None:
     """Print warnings to standard error, and exit with code 1 if there are any."""
     for warning in dict.fromkeys(warnings):
@@ -220,34 +213,6 @@ def _to_json_value(data: object) -> object:
         case list() | tuple():
             return [_to_json_value(value) for value in data]
     return data
-
-
-def parse_locks(words: Sequence[str]) -> dict[str, float]:
-    """Parse --lock: joints to hold from NAME=POSITION words."""
-    locks = {}
-    for word in words:
-        name, _, value = word.rpartition("=")
-        try:
-            locks[name] = float(value)
-        except ValueError:
-            locks[name] = math.nan
-        if not name or not math.isfinite(locks[name]):
-            raise DynidError("option_malformed", "--lock {word}:", "write NAME=POSITION, in rad or m", word=word)
-    return locks
-
-
-def parse_numbers(text: str, option: str, what: str) -> list[float]:
-    """Parse finite numbers separated by commas; raise with the option's name for others."""
-    try:
-        values = [float(word) for word in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(map(math.isfinite, values)):
-        raise DynidError(
-            "option_malformed", "{option} {text}:", "give {what}, separated by commas", option=option, text=text,
-            what=what,
-        )  # fmt: skip
-    return values
 
 
 def check_output_path(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, RobotArgument, load_robot_for_command
+from dynid.cli.options import JsonOption, LockOption, RobotArgument, load_robot_for_command, parse_locks
 
 
 def robots(json: JsonOption = None) -> None:
@@ -54,7 +54,7 @@ def mdh(
 
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    table = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []), snap=snap).to_mdh()
+    table = load_robot_for_command(robot, lock=parse_locks(lock or []), snap=snap).to_mdh()
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: write_text(place, table_text(table)))
     outputs.write_json_file(json, lambda: robot_json_data(table))
@@ -93,7 +93,7 @@ def base(
     from dynid.identifiability.base_parameters import base_parameters, compare_methods
 
     terminal.check_output_path("--json", json, keep=[Path(robot), *([values] if values else [])])
-    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if method == "all":
         compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
@@ -146,7 +146,7 @@ def unknown(
     from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
 
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
