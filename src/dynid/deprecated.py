@@ -41,6 +41,7 @@ ATTRIBUTES: dict[str, Mapping[str, str]] = {
         "watched": "with_reading_progress",
     },
     "Payload": {"lost": "unidentifiable", "way": "method"},
+    "PhysicalParameters": {"holds_friction": "robot_has_all_friction"},
     "Score": {"counted": "nrmse_without_quiet"},
     "SearchHistory": {"ending": "with_final_value"},
     "Verdict": {"after_call": "with_next_command"},

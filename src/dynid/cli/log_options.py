@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dynid.cli import terminal
-from dynid.cli.options import load_robot_for_command
+from dynid.cli.options import load_robot_for_command, parse_locks, parse_numbers
 from dynid.errors import DynidError, LogError
 from dynid.logs.joined import NUMBER, TIME_RANGE, FilePart, cut_log
 from dynid.logs.log import Log
@@ -35,12 +35,12 @@ def load_robot_from_options(robot: str, gravity: str | None, lock: Sequence[str]
     """Load a robot with --gravity, --lock and --snap of a command applied."""
     vector = None
     if gravity is not None:
-        vector = terminal.parse_numbers(gravity, "--gravity", "three numbers x,y,z in m/s^2")
+        vector = parse_numbers(gravity, "--gravity", "three numbers x,y,z in m/s^2")
         if len(vector) != 3:
             raise DynidError(
                 "invalid_gravity", "--gravity {gravity}:", "give three numbers x,y,z in m/s^2", gravity=gravity,
             )  # fmt: skip
-    return load_robot_for_command(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
+    return load_robot_for_command(robot, gravity=vector, lock=parse_locks(lock), snap=snap)
 
 
 def parse_numbers_per_joint(text: str | None, n: int, what: str) -> list[float] | None:
@@ -168,7 +168,7 @@ class LogReader:
         rows: str | None = None,
     ) -> LogReader:
         """Make a reader from options of the command line, which are checked."""
-        gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
+        gains = None if gain is None else parse_numbers(gain, "--gain", f"one number or {robot.n}")
         if gains is not None and len(gains) not in (1, robot.n) and not may_lack_joints(robot, len(gains)):
             raise DynidError(
                 "joint_count_mismatch", "--gain {gain}: {count} numbers for {n} joints", "give one, or one per joint",
@@ -377,7 +377,7 @@ def parse_gear(text: str | None, robot: Robot) -> GearLike | None:
     n = robot.n
     if not Path(text).exists():
         what = f"one ratio, {n} of them, or a file with a {n} x {n} matrix"
-        numbers = terminal.parse_numbers(text, "--gear", what)
+        numbers = parse_numbers(text, "--gear", what)
         if len(numbers) not in (1, n) and not may_lack_joints(robot, len(numbers)):
             raise DynidError(
                 "joint_count_mismatch", "--gear {text}: {count} ratios for {n} joints", "give one, or one per joint",

@@ -1,9 +1,10 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands have, and what their words mean."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from importlib import resources
@@ -131,3 +132,38 @@ def urdf_options_as_arguments() -> list[str]:
     for name, value in xacro.items() if isinstance(xacro, dict) else ():
         words += ["--xacro-arg", f"{name}:={value}"]
     return words + [word for folder in given.get("package_path", ()) for word in ("--package-path", folder)]
+
+
+def parse_locks(words: Sequence[str]) -> dict[str, float]:
+    """Parse --lock: joints to hold from NAME=POSITION words."""
+    locks = {}
+    for word in words:
+        name, _, value = word.rpartition("=")
+        try:
+            locks[name] = float(value)
+        except ValueError:
+            locks[name] = math.nan
+        if not name or not math.isfinite(locks[name]):
+            raise DynidError("option_malformed", "--lock {word}:", "write NAME=POSITION, in rad or m", word=word)
+    return locks
+
+
+def parse_numbers(text: str, option: str, what: str) -> list[float]:
+    """Parse finite numbers separated by commas; raise with the option's name for others."""
+    try:
+        values = [float(word) for word in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(map(math.isfinite, values)):
+        raise DynidError(
+            "option_malformed", "{option} {text}:", "give {what}, separated by commas", option=option, text=text,
+            what=what,
+        )  # fmt: skip
+    return values
+
+
+def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
+    """Raise for options that would change nothing; given: value by option, None or empty where left out."""
+    idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
+    if idle:
+        raise DynidError("option_not_applicable", "{options}: {why}", options=idle, why=why)

@@ -390,17 +390,18 @@ class _Entry:
         match value:
             case dict():
                 yield from (
-                    f"{name}={self._join(part, ',') if part != '' else ''}" for name, part in _flat_items(value)
+                    f"{name}={self._command_line_word(part, ',') if part != '' else ''}"
+                    for name, part in _flat_items(value)
                 )
             case list() if separator is None:
-                yield from (self._join(part, "+" if self.key in _LOGS else None) for part in value)
+                yield from (self._command_line_word(part, "+" if self.key in _LOGS else None) for part in value)
             case _:
-                yield self._join(value, separator)
+                yield self._command_line_word(value, separator)
 
-    def _join(self, value: Any, separator: str | None) -> str:
-        """Items of a value with a separator between them."""
+    def _command_line_word(self, value: Any, separator: str | None) -> str:
+        """Word of a text or number, or of a list with a separator between its items."""
         if isinstance(value, list) and value and separator:
-            parts = [self._join(part, None) for part in value]
+            parts = [self._command_line_word(part, None) for part in value]
             if any(re.search(rf"{re.escape(separator)}(?![^\[]*\])", part) for part in parts):
                 what = "{key}: a name in a list holds '{separator}', which no option can tell from the next name"
                 raise self.project.error_at_key(

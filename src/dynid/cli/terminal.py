@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: tables and short lines, plain when piped."""
+"""What all commands share in the terminal: lines and notes, plain when piped; JSON and the files that they write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -19,7 +19,6 @@ from dynid.storage.files import find_descriptor, resolve_write_target, write_tex
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from dynid.robot.robot import Robot
 
@@ -120,86 +119,6 @@ class Outputs:
                 raise SystemExit(2)
 
 
-def robots_table(robots: Mapping[str, Robot]) -> Table:
-    """Table of the bundled robots with their joints, structure, published moving mass and source."""
-    from rich.table import Table
-
-    table = Table("name", "joints", "structure", "moving kg", "source", box=None)
-    for name, robot in robots.items():
-        mass = "" if robot.published_moving_mass is None else f"{robot.published_moving_mass:.4g}"
-        table.add_row(name, str(robot.n), describe_structure(robot), mass, escape_markup(robot.source))
-    return table
-
-
-def published_json_data(robot: Robot) -> dict[str, object] | None:
-    """Data of published masses (kg) for `--json`; None where the robot's file states nothing."""
-    known = robot.published
-    if known is None:
-        return None
-    return {
-        "total": known.total,
-        "includes_base": known.includes_base,
-        "base": known.base,
-        "moving": robot.published_moving_mass,
-        "links": known.masses,
-        "source": known.source,
-    }
-
-
-def describe_published_masses(robot: Robot) -> str:
-    """Sentence on the published masses of a robot; empty where its file states nothing."""
-    known = robot.published
-    if known is None:
-        return ""
-    links = ", ".join(f"{name}: {mass:.4g}" for name, mass in known.masses.items())
-    moving = robot.published_moving_mass
-    parts = [f"links {links}"] if links else []
-    parts += [f"moving {moving:.4g}"] if moving is not None else []
-    parts += [f"total {known.total:.4g} {'with' if known.includes_base else 'without'} the base"] if known.total else []
-    return f"published masses, kg: {'; '.join(parts) or 'unknown'} ({known.source})"
-
-
-def describe_structure(robot: Robot) -> str:
-    """Text on a robot's structure, serial, tree or closed, with the kinds of joints: `serial RRPR`."""
-    kinds = "".join(robot.links[k].kind[0].upper() for k in robot.tree_joints)
-    parents = [link.parent for link in robot.links]
-    shape = "serial" if len(set(parents)) == len(parents) else "tree"
-    if robot.couplings or robot.closures:
-        shape = "closed"
-    return f"{shape} {kinds}"
-
-
-def mdh_table(robot: Robot) -> Table:
-    """Table of modified Denavit-Hartenberg rows, angles in degrees, lengths in m."""
-    from rich.table import Table
-
-    names = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "position", "velocity", "effort")
-    table = Table(*names, box=None)
-    for link in robot.links:
-        if link.mdh is None:
-            continue
-        row = link.mdh
-        letters = [
-            _length_text(row.b),
-            _degrees_text(row.alpha),
-            _length_text(row.d),
-            _degrees_text(row.theta),
-            _length_text(row.r),
-        ]
-        parent = robot.links[link.parent].joint if link.parent >= 0 else "0"
-        limits, turns = link.limits, link.kind == "revolute"
-        position = (
-            f"{_number_text(limits.lower, turns)} .. {_number_text(limits.upper, turns)}"
-            if math.isfinite(limits.upper)
-            else ""
-        )
-        table.add_row(
-            escape_markup(link.joint), escape_markup(parent), link.kind, _degrees_text(row.gamma), *letters,
-            position, _number_text(limits.velocity, turns), _number_text(limits.effort, False),
-        )  # fmt: skip
-    return table
-
-
 def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
     """Print a closing summary as (subject, finding) lines; when piped, one line each."""
     from rich.table import Table
@@ -213,22 +132,6 @@ def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
     for name, text in lines:
         table.add_row(f"[bold]{escape_markup(name)}[/bold]", escape_markup(text))
     out.print(table, highlight=False)
-
-
-def _length_text(value: Any) -> str:
-    """Text of a length in m, with its expression where it has one."""
-    return f"{value.text} = {value.value:.6g}" if value.text else f"{value.value:.6g}"
-
-
-def _degrees_text(value: Any) -> str:
-    """Text of an angle in degrees, with its expression where it has one."""
-    degrees = f"{math.degrees(value.value):.6g}"
-    return f"{value.text} = {degrees}" if value.text else degrees
-
-
-def _number_text(value: float, turns: bool) -> str:
-    """Text of a number, in degrees where the joint turns; empty where it is not finite."""
-    return f"{math.degrees(value) if turns else value:.5g}" if math.isfinite(value) else ""
 
 
 def escape_markup(text: str) -> str:
@@ -260,13 +163,6 @@ def show_note(note: str, out: Console) -> None:
 def print_line(out: Console, text: str, style: str | None = None) -> None:
     """Print one line; a message in the words of the command line."""
     out.print(escape_markup(command_line_wording(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
-
-
-def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
-    """Raise for options that would change nothing; given: value by option, None or empty where left out."""
-    idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
-    if idle:
-        raise DynidError("option_not_applicable", "{options}: {why}", options=idle, why=why)
 
 
 def finish_with_warnings(warnings: Sequence[Message]) -> None:
@@ -317,61 +213,6 @@ def _to_json_value(data: object) -> object:
         case list() | tuple():
             return [_to_json_value(value) for value in data]
     return data
-
-
-def robot_json_data(robot: Robot) -> dict[str, object]:
-    """Data of a robot's table for `--json`: SI units and radians."""
-    joints = []
-    for link in robot.links:
-        if link.mdh is None:
-            continue
-        letters = {k: getattr(link.mdh, k) for k in ("gamma", "b", "alpha", "d", "theta", "r")}
-        joints.append(
-            {
-                "name": link.joint,
-                "parent": robot.links[link.parent].joint if link.parent >= 0 else None,
-                "type": link.kind,
-                **{key: value.value for key, value in letters.items()},
-                "symbolic": {key: value.text for key, value in letters.items() if value.text},
-            }
-        )
-    parameters = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True))
-    return {
-        "name": robot.name,
-        "gravity": [float(x) for x in robot.gravity],
-        "joints": joints,
-        "parameters": parameters,
-        "published": published_json_data(robot),
-        "notes": list(robot.notes),
-    }
-
-
-def parse_locks(words: Sequence[str]) -> dict[str, float]:
-    """Parse --lock: joints to hold from NAME=POSITION words."""
-    locks = {}
-    for word in words:
-        name, _, value = word.rpartition("=")
-        try:
-            locks[name] = float(value)
-        except ValueError:
-            locks[name] = math.nan
-        if not name or not math.isfinite(locks[name]):
-            raise DynidError("option_malformed", "--lock {word}:", "write NAME=POSITION, in rad or m", word=word)
-    return locks
-
-
-def parse_numbers(text: str, option: str, what: str) -> list[float]:
-    """Parse finite numbers separated by commas; raise with the option's name for others."""
-    try:
-        values = [float(word) for word in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(map(math.isfinite, values)):
-        raise DynidError(
-            "option_malformed", "{option} {text}:", "give {what}, separated by commas", option=option, text=text,
-            what=what,
-        )  # fmt: skip
-    return values
 
 
 def check_output_path(

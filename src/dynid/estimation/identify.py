@@ -16,11 +16,12 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, collect_torques_like, drop_logs_in_state
 from dynid.estimation.accumulate.state import State, drop_repeated_samples, merge_states
+from dynid.estimation.diagnostics.verdict import Call, shell_text
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin, log_files
 from dynid.estimation.inference.score import describe_same_motion
 from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unidentifiable
-from dynid.estimation.options import Call, Options, shell_text
+from dynid.estimation.options import Options
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log

@@ -8,11 +8,9 @@ differences of the functions h or dL/dqd of the kept columns are those of all co
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -319,126 +317,3 @@ class Options:
                 "log_friction_without_block", "{option} goes with friction blocks, of which none is used here",
                 option=Option("friction_per_log", True),
             )  # fmt: skip
-
-
-# What to do after an identification, as a command that can be pasted.
-
-
-Action = Literal["identify", "diagnose", "excite", "gains", "report", "save", "physical", "joint_parameters"]
-"""What comes next; `identify`: the same once more with other options."""
-
-_IN_PYTHON = {
-    "diagnose": "diagnose(result)", "report": "write_report(result, 'report.html')",
-    "save": "result.save('result.json')", "physical": "physical_parameters(result)",
-    "joint_parameters": "joint_parameters(result)", "gains": "identify_gains(robot, loaded, logs, payload)",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """How a result was made, so that the next command can be named.
-
-    command: as typed, or to the same effect; empty where robot or logs are no files. robot, logs: their words in it;
-    saved: the file of the result; options: given from Python.
-    """
-
-    command: str = ""
-    robot: str = ""
-    logs: str = ""
-    saved: str = ""
-    options: tuple[Option, ...] = ()
-
-    def next_command(self, action: Action, options: tuple[Option, ...], *, is_total: bool = False) -> str:
-        """Command line for the next action, or a call from Python where this call has no command.
-
-        is_total: the options stand for all of their kind, those that were given included.
-        """
-        if not self.command:
-            return self._next_call(action, options, is_total)
-        said = options if is_total else tuple(map(self._with_given_gain, options))
-        said = tuple(option for option in said if option.value != () or option.keyword not in _REPEATED)
-        anew = options if is_total else [option for option in options if option.keyword not in _REPEATED]
-        words, command = " ".join(map(shell_text, said)), _without_options(self.command, anew)
-        match action:
-            case "excite":
-                return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
-            case "gains":
-                return f"dynid gains {self.robot} --unloaded {self.logs} --loaded loaded.csv --mass 2.5 --com 0,0,0.1"
-            case "physical" | "joint_parameters" if self.saved:
-                return f"dynid physical {self.saved}"
-            case "save" if self.saved:
-                return f"dynid report {self.saved}"
-        more = {"diagnose": "--diagnose", "report": "--report report.html", "identify": words}
-        return f"{command} {more.get(action, '--out result.json')}".rstrip()
-
-    def _with_given_gain(self, option: Option) -> Option:
-        """Option with the gain of the command, which it replaces, included; other options unchanged."""
-        words = shlex.split(self.command)
-        if option.keyword != "gain" or "--gain" not in words[:-1]:
-            return option
-        before = [float(x) for x in words[len(words) - words[::-1].index("--gain")].split(",")]
-        return Option("gain", [float(f"{x:.4g}") for x in np.array(option.value) * before])
-
-    def _next_call(self, action: Action, options: tuple[Option, ...], is_total: bool) -> str:
-        """Call from Python for the next action, with the variables `robot`, `logs` and `result`."""
-        if action in _IN_PYTHON:
-            return _IN_PYTHON[action]
-        if action == "excite":
-            limits = [Option("limits", {o.keyword: o.value}) if o.keyword == "velocity" else o for o in options]
-            return _python_call_text("design_excitation(robot", limits)
-        anew = {option.keyword for option in options} if is_total else set()
-        merged = _merge_options((*(o for o in self.options if o.keyword not in anew), *options))
-        of_robot, of_logs = ([o for o in merged if o.keyword in some] for some in (_OF_ROBOTS, _OF_LOGS))
-        robot = _python_call_text("load_robot(path", of_robot) if of_robot else "robot"
-        logs = _python_call_text("read_log(path, robot", of_logs) if of_logs else "logs"
-        return _python_call_text(
-            f"identify({robot}, {logs}", [o for o in merged if o.keyword not in (*_OF_ROBOTS, *_OF_LOGS)]
-        )
-
-
-_REPEATED = ("columns", "units", "sign", "zero", "order")
-"""Options that may be given several times."""
-
-_OF_ROBOTS, _OF_LOGS = (
-    ("gravity", "lock"),
-    ("columns", "units", "gear", "gain", "topic", "sign", "zero", "order", "header", "rows"),
-)
-"""Options of `load_robot` and `read_log`."""
-
-
-def _python_call_text(opened: str, options: Sequence[Option]) -> str:
-    """Text of a call from Python with these options."""
-    return ", ".join([opened, *(option.render("python") for option in options)]) + ")"
-
-
-def _merge_options(options: Sequence[Option]) -> list[Option]:
-    """Merge options so that each keyword occurs once: mappings joined, signs listed, of others the last one."""
-    merged: dict[str, Option] = {}
-    for option in options:
-        value, before = option.value, merged.get(option.keyword)
-        if isinstance(value, Mapping) and before is not None:
-            value = {**before.value, **value}
-        elif option.keyword == "sign":
-            value = [*(before.value if before else ()), *([value] if isinstance(value, str) else value)]
-        merged[option.keyword] = Option(option.keyword, value)
-    return list(merged.values())
-
-
-def _without_options(command: str, options: Sequence[Option]) -> str:
-    """Command without its words for some options, which are given anew."""
-    names = {word for o in options for word in o.render("command line").split() if word.startswith("--")}
-    names |= {f"--no-{name[2:]}" for name in names} | {name.replace("--no-", "--", 1) for name in names}
-    kept, words = [], iter(shlex.split(command)) if names else iter(())
-    for word in words:
-        if word in names:
-            if not word.endswith("rotor-inertia"):
-                next(words, None)
-        elif word.partition("=")[0] not in names:
-            kept.append(word)
-    return shlex.join(kept) if names else command
-
-
-def shell_text(option: Option) -> str:
-    """Option as it is typed, its values quoted for the shell."""
-    parts = (part.partition(" ") for part in re.split(" (?=--)", option.render("command line")))
-    return " ".join(f"{name} {shlex.quote(value)}" if value else name for name, _, value in parts)

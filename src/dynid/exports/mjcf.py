@@ -15,22 +15,16 @@ import numpy as np
 
 from dynid.dynamics.friction import joint_scales
 from dynid.errors import ExportError, RobotFileError
-from dynid.exports.subject import (
-    ExportSubject,
-    check_bodies,
-    composite_inertias,
-    renamed_link_notes,
-    transform_inertia,
-)
+from dynid.exports.subject import ExportSubject, check_bodies, renamed_link_notes
 from dynid.exports.urdf import CarriedLink, check_same_robot, end_of_tag, split_among_carried_links
 from dynid.exports.verify import TreeState, random_states
 from dynid.messages import Message
-from dynid.robot.inertia import Body, from_body, to_body
+from dynid.robot.inertia import Body, change_of_frame, from_body, to_body
 from dynid.robot.io.mjcf_expansion import expand_includes, frames_to_bodies, name_bodies_and_joints
 from dynid.robot.io.xml import format_numbers, read_xml, unique_names, xml_attribute
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Closure, Link, Robot
+from dynid.robot.robot import Closure, Link, Robot, composite_inertias
 from dynid.robot.transform import Array, Transform, quaternion_from_rotation, rotation_about
 
 if TYPE_CHECKING:
@@ -519,7 +513,7 @@ def update_mjcf(
         if name not in carrier:
             placed[element[name]] = x
         elif np.any(x):
-            placed[carrier[name]] = transform_inertia(poses[carrier[name]].inverse() @ T_link[name], x)
+            placed[carrier[name]] = change_of_frame(poses[carrier[name]].inverse() @ T_link[name]) @ x
     edits, more = _compiler_edits(file, folder, placed)
     end = b"\r\n" if b"\r\n" in file.data else b"\n"
     for body, x in placed.items():

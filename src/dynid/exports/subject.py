@@ -15,11 +15,11 @@ from dynid.dynamics.regressor import regressor
 from dynid.errors import FIX_THE_BASE, ExportError
 from dynid.estimation.identification import Identification
 from dynid.messages import Message, Option, Wording
-from dynid.robot.inertia import change_of_frame, pseudo_inertia
+from dynid.robot.inertia import is_possible_body
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
-from dynid.robot.transform import Array, Transform
+from dynid.robot.transform import Array
 
 _STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", *HARMONICS)
 
@@ -357,32 +357,7 @@ def _set_nominal_friction(robot: Robot, friction: JointFriction) -> Robot:
     return replace(robot, links=tuple(links))
 
 
-# Whether links are bodies that can exist.
-
-
-ROUNDING = 1e-12
-"""Share of a pseudo-inertia's largest eigenvalue that is rounding."""
-
-
-def is_possible_body(x: Array, *, strictly: bool = False, part_of: Array | None = None) -> bool:
-    """Whether ten parameters can be those of a body: its pseudo-inertia is not negative (or positive, strictly).
-
-    part_of: parameters from which these were subtracted, whose rounding they have.
-    """
-    eigenvalues = np.linalg.eigvalsh(pseudo_inertia(x))
-    whole = eigenvalues if part_of is None else np.linalg.eigvalsh(pseudo_inertia(part_of))
-    bound = ROUNDING * float(np.abs(whole).max())
-    return bool(eigenvalues[0] > bound) if strictly else bool(eigenvalues[0] >= -bound)
-
-
-def composite_inertias(robot: Robot) -> dict[int, Array]:
-    """Parameters of every moving link together with the fixed ones that it carries, in its frame."""
-    total = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
-    for k in reversed(robot.topological_order):
-        link = robot.links[k]
-        if link.kind == "fixed" and link.parent >= 0:
-            total[link.parent] = total[link.parent] + change_of_frame(link.placement) @ total[k]
-    return {k: x for k, x in total.items() if robot.links[k].moves}
+# What the files cannot hold, and what must be said because of that.
 
 
 def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strictly: bool = False) -> None:
@@ -397,14 +372,6 @@ def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strict
             ".json", physical=Wording("physical_parameters", "dynid physical"), kind=kind, links=some, more=more,
             robot=robot.name, format=form,
         )  # fmt: skip
-
-
-def transform_inertia(T: Transform, x: Array) -> Array:
-    """Ten parameters of a body in the outer frame, from those in the inner, T their transform."""
-    return np.asarray(change_of_frame(T) @ x)
-
-
-# What the files cannot hold, and what must be said because of that.
 
 
 def renamed_link_notes(robot: Robot, names: Sequence[str]) -> list[Message]:

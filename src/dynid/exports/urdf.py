@@ -19,21 +19,13 @@ from xml.parsers import expat
 import numpy as np
 
 from dynid.errors import ExportError, RobotFileError
-from dynid.exports.subject import (
-    ROUNDING,
-    ExportSubject,
-    check_bodies,
-    composite_inertias,
-    is_possible_body,
-    renamed_link_notes,
-    transform_inertia,
-)
+from dynid.exports.subject import ExportSubject, check_bodies, renamed_link_notes
 from dynid.messages import Message, Option
-from dynid.robot.inertia import Body, from_body, to_body
+from dynid.robot.inertia import ROUNDING, Body, change_of_frame, from_body, is_possible_body, to_body
 from dynid.robot.io.urdf import UNLIMITED, link_inertia, locked_joint_motion, pose_from_origin
 from dynid.robot.io.xml import format_numbers, read_xml, unique_names, xml_attribute
 from dynid.robot.load import load_robot
-from dynid.robot.robot import Coupling, Link, Robot
+from dynid.robot.robot import Coupling, Link, Robot, composite_inertias
 from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, rpy_from_rotation
 
 if TYPE_CHECKING:
@@ -278,7 +270,7 @@ def split_among_carried_links(
     notes: list[Message] = []
     for k, link in enumerate(robot.links):
         own = [rider for rider in riders[link.name] if np.any(rider.nominal)]
-        rest = bodies[k] - sum((transform_inertia(r.T_carrier_rider, r.nominal) for r in own), np.zeros(10))
+        rest = bodies[k] - sum((change_of_frame(r.T_carrier_rider) @ r.nominal for r in own), np.zeros(10))
         if np.abs(rest).max() <= ROUNDING * np.abs(bodies[k]).max():
             rest = np.zeros(10)  # a link without mass of its own
         names = [f"'{r.name}'" for r in own]
@@ -290,7 +282,7 @@ def split_among_carried_links(
                 ))  # fmt: skip
             new[link.name] = rest
             continue
-        new[link.name] = bodies[k] - sum((transform_inertia(r.T_carrier_rider, SPECK) for r in own), np.zeros(10))
+        new[link.name] = bodies[k] - sum((change_of_frame(r.T_carrier_rider) @ SPECK for r in own), np.zeros(10))
         new |= {r.name: SPECK for r in own}
         notes.append(Message(
             "merged_links_mass_moved", "link '{link}' got all that was identified, and {merged} almost nothing: with "

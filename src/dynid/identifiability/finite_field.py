@@ -178,19 +178,19 @@ class _RegressorWriter:
         self.poses = [(*field.pose(read_placement(x)), field.pose(read_axis(x.axis))[0]) for x in robot.links]
 
     @property
-    def base_rows(self) -> int:
+    def base_row_count(self) -> int:
         """Number of rows of the base, which come first: six where it floats or its reactions are measured, else 0."""
         return 6 if self.robot.floating or self.reactions else 0
 
     @property
     def rows_per_point(self) -> int:
         """Rows per point."""
-        return self.base_rows + (self.robot.n if self.torques else 0)
+        return self.base_row_count + (self.robot.n if self.torques else 0)
 
     def rows(self, N: int) -> Numbers:
         """Rows (N, channels, offsets and columns) at N fresh random points."""
         drives = self._joint_motions(N)
-        base = self.base_rows
+        base = self.base_row_count
         joints = {k: base + i for i, k in enumerate(self.robot.tree_joints)} if self.torques else {}
         out = np.zeros((N, base + len(joints), len(self.columns)), dtype=object)
         states = {-1: self._resting_base_motion(N)}
@@ -285,7 +285,7 @@ class _RegressorWriter:
         """Project the tree's rows to the active joints: Gamma_a = (dq/dq_a)' Gamma."""
         if not self.robot.couplings or not joints:
             return out
-        base = self.base_rows
+        base = self.base_row_count
         G = np.zeros((base + len(joints), base + self.robot.n), dtype=object)
         G[range(base), range(base)] = 1
         for k, row in joints.items():

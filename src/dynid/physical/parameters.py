@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from dynid.concurrency import cached_property
+from dynid.deprecated import accept_old_names
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import PhysicalError
 from dynid.estimation.diagnostics.verdict import LEVELS, Level, Verdict
@@ -34,6 +35,7 @@ SHOWN = 0.5
 """Share of a mass that comes from the data from which on it counts as shown by them."""
 
 
+@accept_old_names
 @dataclass(frozen=True, eq=False)
 class PhysicalParameters:
     """Values of the standard parameters `names` (those of the robot in order, then friction as identified).
@@ -78,12 +80,12 @@ class PhysicalParameters:
         bodies = robot.with_parameters(self.values[: len(robot.parameter_names)])
         links = list(bodies.links)
         for k in robot.active_links:
-            friction = self._robot_friction(links[k].label) if self.holds_friction else ()
+            friction = self._robot_friction(links[k].label) if self.robot_has_all_friction else ()
             links[k] = replace(links[k], friction=friction)
         return replace(bodies, links=tuple(links))
 
     @property
-    def holds_friction(self) -> bool:
+    def robot_has_all_friction(self) -> bool:
         """Whether the robot holds all friction that was identified."""
         return set(self.identification.friction) <= set(PLAIN) and self.identification.equation.is_direct_drive
 

@@ -178,7 +178,7 @@ def build_problem_from_rows(
     problem = Problem(
         seen.names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen.matrix,
         np.asarray(result.values), unit * A, unit, _residual_squares(result), *rows,
-        float(np.einsum("ij,jk,ik->", A, result.covariance, A, optimize=True)), _channel_factors(result),
+        float(np.einsum("ij,jk,ik->", A, result.covariance, A, optimize=True)), _channel_misfit_terms(result),
     )  # fmt: skip
     return _change_to_prior_coordinates(result, seen, problem, prior)
 
@@ -200,7 +200,7 @@ def weighted_regressor_factor(result: Identification) -> Array:
     return np.asarray(np.linalg.qr(np.concatenate(rows), mode="r"))
 
 
-def _channel_factors(result: Identification) -> tuple[tuple[Array, Array, float], ...]:
+def _channel_misfit_terms(result: Identification) -> tuple[tuple[Array, Array, float], ...]:
     """Triangular factor, the estimate's residual and the measured squares of all rows of every channel."""
     found = []
     for c in range(len(result.channels)):

@@ -20,6 +20,9 @@ UNITS = ("kg m^2",) * 6 + ("kg m",) * 3 + ("kg",)
 _FROM_PINOCCHIO = (4, 5, 7, 6, 8, 9, 1, 2, 3, 0)
 """Where XX XY XZ YY YZ ZZ MX MY MZ M stand in m mx my mz Ixx Ixy Iyy Ixz Iyz Izz."""
 
+ROUNDING = 1e-12
+"""Share of a pseudo-inertia's largest eigenvalue that is rounding."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
@@ -69,6 +72,17 @@ def pseudo_inertia(x: Array) -> Array:
     P[:3, 3] = P[3, :3] = x[6:9]
     P[3, 3] = x[9]
     return P
+
+
+def is_possible_body(x: Array, *, strictly: bool = False, part_of: Array | None = None) -> bool:
+    """Whether ten parameters can be those of a body: its pseudo-inertia is not negative (or positive, strictly).
+
+    part_of: parameters from which these were subtracted, whose rounding they have.
+    """
+    eigenvalues = np.linalg.eigvalsh(pseudo_inertia(x))
+    whole = eigenvalues if part_of is None else np.linalg.eigvalsh(pseudo_inertia(part_of))
+    bound = ROUNDING * float(np.abs(whole).max())
+    return bool(eigenvalues[0] > bound) if strictly else bool(eigenvalues[0] >= -bound)
 
 
 def from_pseudo_inertia(P: Array) -> Array:

@@ -13,7 +13,7 @@ from dynid.errors import DynidError
 from dynid.messages import Message
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
+from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS, change_of_frame
 from dynid.robot.joint_column import StoredColumn
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Transform, Vector, freeze
@@ -407,6 +407,16 @@ class Robot:
         rotors = () if self.sensor is None else self.sensor.spinning_rotors
         links = {link.joint: link for link in self.links}
         return {links[rotor.joint].parameter(ROTOR): rotor.ratio**2 * rotor.inertia for rotor in rotors}
+
+
+def composite_inertias(robot: Robot) -> dict[int, Array]:
+    """Parameters of every moving link together with the fixed ones that it carries, in its frame."""
+    total = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
+    for k in reversed(robot.topological_order):
+        link = robot.links[k]
+        if link.kind == "fixed" and link.parent >= 0:
+            total[link.parent] = total[link.parent] + change_of_frame(link.placement) @ total[k]
+    return {k: x for k, x in total.items() if robot.links[k].moves}
 
 
 def _check_links(robot: Robot) -> None:

@@ -98,8 +98,8 @@ def write_factor_values(letter: Integers, q: Array, first: int, last: int, value
 
 
 @inlined
-def write_product(tables: Monomials, product: int, work: Workspace) -> None:
-    """Write a product: before ends with its value, gradient has its derivative by each factor's joint, rate dT/dt."""
+def write_product_of_powers(tables: Monomials, product: int, work: Workspace) -> None:
+    """Write a product T: before ends with its value, gradient has its derivative by each factor's joint, rate dT/dt."""
     value, slope, vs, _, before, after, gradient, rate, _ = work
     begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
     for k in range(BLOCK):
@@ -159,7 +159,7 @@ def write_monomial_rows(tables: Monomials, mode: int, q: Array, v: Array, a: Arr
                 accelerations[j * BLOCK + k] = a[min(first + k, N - 1), j]
         write_factor_values(tables.letter, q, first, N - 1, value, slope)
         for product in range(len(tables.start) - 1):
-            write_product(tables, product, work)
+            write_product_of_powers(tables, product, work)
             begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
             for t in range(tables.first[product], tables.first[product + 1]):
                 function, i, j = tables.term[t, 0], tables.term[t, 1], tables.term[t, 2]

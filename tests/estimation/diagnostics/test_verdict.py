@@ -10,10 +10,9 @@ import pytest
 
 import dynid
 from dynid.estimation.diagnostics.plausibility import TorqueScale
-from dynid.estimation.diagnostics.verdict import Evidence, assess_evidence
+from dynid.estimation.diagnostics.verdict import Call, Evidence, assess_evidence
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
-from dynid.estimation.options import Call
 from dynid.messages import Message, Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

@@ -23,6 +23,8 @@ from dynid.cli.options import (
     SnapOption,
     TotalMassOption,
     ZeroOption,
+    parse_numbers,
+    refuse_unused_options,
 )
 from dynid.errors import DynidError
 from dynid.messages import Message
@@ -60,12 +62,10 @@ def simulate(
     if rate is not None:
         motion = recordings.resample_motion(motion, rate)
     if not plate and loaded.sensor is None:
-        terminal.refuse_unused_options(
-            {"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate"
-        )
-    deviations = terminal.parse_numbers(noise, "--noise", f"one number or {loaded.n}")
+        refuse_unused_options({"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate")
+    deviations = parse_numbers(noise, "--noise", f"one number or {loaded.n}")
     channels = 6 if loaded.sensor is None else len(loaded.sensor.channels)
-    forces = terminal.parse_numbers(plate_noise, "--plate-noise", f"one number or {channels}")
+    forces = parse_numbers(plate_noise, "--plate-noise", f"one number or {channels}")
     log = simulated(
         loaded, motion, noise=deviations[0] if len(deviations) == 1 else deviations,
         plate_noise=forces[0] if len(forces) == 1 else forces, seed=seed,
@@ -167,19 +167,17 @@ def identify(
             "--diagnose": diagnose,
             "--details": details,
         }
-        terminal.refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
+        refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
     if "reaction" not in model:
-        terminal.refuse_unused_options(
-            {"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate"
-        )
+        refuse_unused_options({"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate")
     if urdf is None:
-        terminal.refuse_unused_options({"--force": force}, "goes with --urdf; leave it out")
+        refuse_unused_options({"--force": force}, "goes with --urdf; leave it out")
     known_bodies = {
         "total_mass": total_mass, "geometry": geometry, "prior_weight": prior_weight,
         "bounds": inertial.parse_bounds(bound or []),
     }  # fmt: skip
     if urdf is None and physical is None:
-        terminal.refuse_unused_options(
+        refuse_unused_options(
             {"--total-mass": total_mass, "--geometry": geometry, "--bound": bound, "--prior-weight": prior_weight},
             "is about bodies; add --physical or --urdf",
         )

@@ -17,6 +17,9 @@ from dynid.cli.options import (
     SignOption,
     ZeroOption,
     load_robot_for_command,
+    parse_locks,
+    parse_numbers,
+    refuse_unused_options,
 )
 from dynid.errors import DynidError
 
@@ -62,8 +65,8 @@ def excite(
         )  # fmt: skip
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     if out is None:
-        terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
-    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
+        refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
+    loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     limits = log_options.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
@@ -122,8 +125,8 @@ def view(
         reading = {
             "--column": column, "--sign": sign, "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
-        terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
-    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
+        refuse_unused_options(reading, "says how a log is read, and there is none")
+    loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     reader = log_options.LogReader.from_options(
         loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order, header=header, rows=rows
     )
@@ -174,8 +177,8 @@ def markers(
     log_options.check_output_files(
         out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot), *([cameras] if cameras else [])]
     )
-    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
-    posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
+    loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
+    posture = parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
     read = recordings.read_markers(file, marker or [], unit, cameras)
     at = recordings.still_frame_range(read.t, still)
     fit = angles_from_markers(

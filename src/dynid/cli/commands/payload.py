@@ -20,6 +20,8 @@ from dynid.cli.options import (
     SignOption,
     SnapOption,
     ZeroOption,
+    parse_numbers,
+    refuse_unused_options,
 )
 from dynid.errors import DynidError
 
@@ -97,7 +99,7 @@ def payload(
 
     _check_input_and_output_files(robot, loaded, unloaded, gear, json)
     if "reaction" not in model:
-        terminal.refuse_unused_options({"--sensor": sensor}, f"--model {model} uses no force plate")
+        refuse_unused_options({"--sensor": sensor}, f"--model {model} uses no force plate")
     known = log_options.with_force_plate(log_options.load_robot_from_options(robot, gravity, lock or [], snap), sensor)
     screen = terminal.make_console(json)
     with_it, without = (
@@ -113,7 +115,7 @@ def payload(
             "--gain": gain, "--topic": topic, "--sign": sign, "--zero": zero, "--order": order,
             "--header": header, "--rows": rows,
         }  # fmt: skip
-        terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
+        refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
         found = payload_between(with_it, without, link=link, gain_sigma=gain_sigma, physical=physical)
     else:
         reader = log_options.LogReader.from_options(
@@ -286,21 +288,17 @@ def _parse_payloads(mass: list[float], com: list[str], inertia: list[str]) -> tu
 
 def _parse_reference_gains(words: list[str]) -> dict[str, float]:
     """Parse known gains by joint from JOINT=GAIN words."""
-    from dynid.cli import terminal
-
     gains = {}
     for word in words:
         joint, _, text = word.partition("=")
         what = "JOINT=GAIN, a number"
-        gains[joint] = terminal.parse_numbers(text, "--reference", what)[0] if "=" in word else 1.0
+        gains[joint] = parse_numbers(text, "--reference", what)[0] if "=" in word else 1.0
     return gains
 
 
 def _parse_numbers_of_count(text: str, option: str, what: str, count: int) -> list[float]:
     """Parse exactly `count` numbers, separated by commas, from an option."""
-    from dynid.cli import terminal
-
-    numbers = terminal.parse_numbers(text, option, what)
+    numbers = parse_numbers(text, option, what)
     if len(numbers) != count:
         raise DynidError(
             "option_malformed", "{option} {text}:", "give {what}, separated by commas", option=option, text=text,

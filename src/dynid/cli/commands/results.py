@@ -22,6 +22,8 @@ from dynid.cli.options import (
     ZeroOption,
     complete_robot_name,
     load_robot_for_command,
+    parse_locks,
+    refuse_unused_options,
     robot_file_options,
 )
 from dynid.errors import DynidError
@@ -134,7 +136,7 @@ def export(
         raise DynidError("same_output_twice", "OUT and --json both name {out}", "give them different names", out=out)
     if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() not in (".urdf", ".xml"):
         raise DynidError("output_is_input", "OUT {out}: this is the input", "choose another name", out=out)
-    locks = terminal.parse_locks(lock or [])
+    locks = parse_locks(lock or [])
     found = read_result(result, locks)
     if (
         Path(result).suffix.lower() != ".json"
@@ -250,7 +252,7 @@ def report(
             "--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic, "--sign": sign,
             "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
-        terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
+        refuse_unused_options(reading, "says how logs are read; give some with --log")
     place = report_output.default_report_path(results) if out is None else out
     keep = [*results, *log_options.files_of_log_arguments(words)]
     log_options.check_output_files(place, json, suffixes=(".html",), keep=keep)

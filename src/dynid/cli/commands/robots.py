@@ -1,4 +1,4 @@
-"""The commands `robots`, `mdh`, `base`, `unknown` and `init`: robots, what is identifiable, a project file."""
+"""The commands `robots`, `mdh`, `base` and `unknown`: robots and what is identifiable."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, RobotArgument, complete_robot_name, load_robot_for_command
-from dynid.errors import DynidError
+from dynid.cli.options import JsonOption, LockOption, RobotArgument, load_robot_for_command, parse_locks
 
 
 def robots(json: JsonOption = None) -> None:
@@ -17,6 +16,7 @@ def robots(json: JsonOption = None) -> None:
     Example: dynid robots
     """
     from dynid.cli import terminal
+    from dynid.cli.output.robots import describe_structure, published_json_data, robots_table
     from dynid.robot.load import bundled_robots, load_robot
 
     terminal.check_output_path("--json", json)
@@ -24,15 +24,15 @@ def robots(json: JsonOption = None) -> None:
     facts = {
         name: {
             "joints": robot.n,
-            "structure": terminal.describe_structure(robot),
+            "structure": describe_structure(robot),
             "source": robot.source,
-            "published": terminal.published_json_data(robot),
+            "published": published_json_data(robot),
         }
         for name, robot in loaded.items()
     }
     outputs = terminal.Outputs()
     outputs.write_json_file(json, lambda: facts)
-    terminal.make_console(json).print(terminal.robots_table(loaded))
+    terminal.make_console(json).print(robots_table(loaded))
     outputs.finish()
 
 
@@ -48,16 +48,17 @@ def mdh(
     Example: dynid mdh my_robot.urdf --out my_robot.toml
     """
     from dynid.cli import terminal
+    from dynid.cli.output.robots import mdh_table, robot_json_data
     from dynid.robot.io.toml_writer import table_text
     from dynid.storage.files import write_text
 
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    table = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []), snap=snap).to_mdh()
+    table = load_robot_for_command(robot, lock=parse_locks(lock or []), snap=snap).to_mdh()
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: write_text(place, table_text(table)))
-    outputs.write_json_file(json, lambda: terminal.robot_json_data(table))
-    screen.print(terminal.mdh_table(table))
+    outputs.write_json_file(json, lambda: robot_json_data(table))
+    screen.print(mdh_table(table))
     screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
     terminal.show_notes(table, screen)
     outputs.show_written_files(screen)
@@ -92,7 +93,7 @@ def base(
     from dynid.identifiability.base_parameters import base_parameters, compare_methods
 
     terminal.check_output_path("--json", json, keep=[Path(robot), *([values] if values else [])])
-    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if method == "all":
         compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
@@ -145,7 +146,7 @@ def unknown(
     from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
 
     terminal.check_output_path("--json", json, keep=[Path(robot)])
-    loaded = load_robot_for_command(robot, lock=terminal.parse_locks(lock or []))
+    loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
@@ -157,43 +158,4 @@ def unknown(
     outputs.write_json_file(json, lambda: identifiability.model_parameter_json_data(found))
     terminal.show_notes(loaded, screen)
     identifiability.show_model_parameters(found, screen)
-    outputs.finish(found.warnings)
-
-
-# The command `init`: parse, call, show.
-
-
-def init(
-    robot: Annotated[
-        str | None,
-        typer.Argument(help="a robot file or name; that of this folder if missing", autocompletion=complete_robot_name),
-    ] = None,
-    logs: Annotated[
-        list[str] | None, typer.Argument(metavar="[LOG]...", help="recordings; those of this folder if missing")
-    ] = None,
-    json: JsonOption = None,
-) -> None:
-    """Write a project file dynid.toml from a robot and its logs: columns, units, rates, what to fit and to validate.
-
-    Example: dynid init my_robot.urdf run1.csv run2.csv
-    """
-    from dynid.cli import project, terminal
-    from dynid.storage.files import write_text
-
-    out = Path(project.FILE)
-    if out.exists() or out.is_symlink():
-        raise DynidError(
-            "file_exists", "{out}: there is a project file already", "edit it, or remove it first", out=out,
-        )  # fmt: skip
-    terminal.check_output_path("--out", out)
-    terminal.check_output_path("--json", json)
-    found = project.sketch_project(robot, logs or [], Path("."), load_robot_for_command)
-    text = found.project_file_text()
-    project.parse_project(out, text.encode())
-    screen, outputs = terminal.make_console(json), terminal.Outputs()
-    outputs.write_file(out, lambda place: write_text(place, text))
-    outputs.write_json_file(json, found.facts)
-    for line in found.summary_lines():
-        terminal.print_line(screen, line)
-    outputs.show_written_files(screen)
     outputs.finish(found.warnings)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynid.cli import terminal
 from dynid.cli.output.identification import number_text
+from dynid.cli.output.robots import describe_published_masses, published_json_data
 from dynid.cli.terminal import Outputs, escape_markup, print_line, show_note
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
@@ -186,7 +187,7 @@ def show_check(found: Check, screen: Console) -> None:
     print_line(screen, f"{found.robot.name}: {known} of {len(found.bodies)} links have values", style="bold")
     if found.unknown:
         print_line(screen, f"without values, not checked: {', '.join(found.unknown)}")
-    if published := terminal.describe_published_masses(found.robot):
+    if published := describe_published_masses(found.robot):
         print_line(screen, published)
     if not found.faults:
         print_line(screen, "nothing is wrong" if known else "there is nothing to check")
@@ -210,7 +211,7 @@ def check_json_data(found: Check) -> dict[str, object]:
         "robot": found.robot.name,
         "links": list(found.bodies),
         "unknown": list(found.unknown),
-        "published": terminal.published_json_data(found.robot),
+        "published": published_json_data(found.robot),
         "faults": [{"link": f.link, "problem": f.problem, "matters": f.matters} for f in found.faults],
         "can_be_mended": found.mended is not None,
         "impossible": found.impossible,

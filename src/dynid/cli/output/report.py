@@ -12,9 +12,9 @@ from dynid.cli import terminal
 from dynid.cli.options import urdf_options_as_arguments
 from dynid.cli.project import values_in_use
 from dynid.errors import DynidError
+from dynid.estimation.diagnostics.verdict import Call
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_out_share
-from dynid.estimation.options import Call
 from dynid.logs.log import Log
 from dynid.messages import Message
 from dynid.physical.parameters import PhysicalParameters

@@ -37,7 +37,7 @@ from dynid.dynamics.kernels.rows import (
     POWER,
     REST,
     TORQUE,
-    base_channel,
+    base_channel_motion,
     channel_at_position,
     channel_count,
     joint_axis,
@@ -123,7 +123,7 @@ def write_motions_in_base_frame(geometry: Geometry, samples: Samples, n: int, wo
     write_link_motions(geometry, samples, n, links)
     write_link_poses(geometry, links, world)
     for k in range(channels):
-        store_spatial(S, k * SPATIAL, base_channel(k))
+        store_spatial(S, k * SPATIAL, base_channel_motion(k))
     for i in range(geometry.parent.shape[0]):
         X = load_pose(world, i * POSE)
         if geometry.joint[i] >= 0:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.compiled import compiled, inlined
 from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, tree_arrays
-from dynid.dynamics.kernels.links import store_rotation
+from dynid.dynamics.kernels.links import write_link_rotation
 from dynid.dynamics.kernels.spatial_algebra import (
     POSE,
     POSITION,
@@ -444,7 +444,7 @@ def _write_link_poses(geometry: Geometry, q: Array, pose: Array) -> None:
     for i in range(geometry.parent.shape[0]):
         at = i * POSE
         j = geometry.joint[i]
-        store_rotation(geometry, i, q[j] if j >= 0 else 0.0, pose, at)
+        write_link_rotation(geometry, i, q[j] if j >= 0 else 0.0, pose, at)
         p = load_row_vector(geometry.translation, i, 0)
         if geometry.kind[i] == PRISMATIC:
             p = add(p, scale(q[j], rotate(load_rotation(pose, at), load_row_vector(geometry.axis, i, 0))))

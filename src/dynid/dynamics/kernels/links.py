@@ -44,8 +44,8 @@ XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = range(10)
 
 
 @inlined
-def store_rotation(geometry: Geometry, i: int, q: float, out: Array, at: int) -> None:
-    """Store R(q) of link i in its parent's axes."""
+def write_link_rotation(geometry: Geometry, i: int, q: float, out: Array, at: int) -> None:
+    """Write R(q) of link i in its parent's axes."""
     if geometry.kind[i] == REVOLUTE:
         sine, cosine = sine_cosine(q)
         for k in range(ROTATION):
@@ -67,7 +67,7 @@ def write_link_motions(geometry: Geometry, samples: Samples, n: int, links: Arra
         q = qd = qdd = 0.0
         if j >= 0:
             q, qd, qdd = samples.q[n, j], samples.qd[n, j], samples.qdd[n, j]
-        store_rotation(geometry, i, q, links, at)
+        write_link_rotation(geometry, i, q, links, at)
         R = load_rotation(links, at)
         e = load_row_vector(geometry.axis, i, 0)
         p = load_row_vector(geometry.translation, i, 0)

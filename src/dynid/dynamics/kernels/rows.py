@@ -77,7 +77,7 @@ def allocate_workspace(geometry: Geometry, channels: int, joints: int) -> Worksp
 
 
 @inlined
-def base_channel(k: int) -> Spatial:
+def base_channel_motion(k: int) -> Spatial:
     """Unit motion of the base frame for channel k of Fx Fy Fz Mx My Mz."""
     y = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
     u = (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
@@ -100,7 +100,7 @@ def channel_motion(geometry: Geometry, work: Workspace, i: int, k: int) -> Spati
     parent = geometry.parent[i]
     X = load_pose(work.links, i * LINK)
     if parent < 0:
-        u, y = base_channel(k)
+        u, y = base_channel_motion(k)
     else:
         u, y = load_spatial(work.S, (parent * work.width + k) * SPATIAL)
     return motion_into_frame(X, (u, y))
