@@ -63,4 +63,4 @@ class Pieces:
 
 
 def log_of(samples: Samples, rows: int = 65_536, *, empty: bool = False) -> Log:
-    return Log.of(Pieces(samples, rows, empty=empty))
+    return Log.from_source(Pieces(samples, rows, empty=empty))

@@ -344,8 +344,8 @@ for name in ("between", "part"):
     for key, at in (("start", 0.3), ("stop", 0.7)):
         changes(f"Log.{name}", lambda name=name, **k: getattr(recorded(), name)(**k), **{key: at})
 changes("Log.chunks", lambda **k: [len(part) for part in recorded().chunks(**k)], rows=100)
-changes("Log.of", lambda **k: Log.of(recorded().source, **k), coupling=2.0 * np.eye(3))
-changes("Log.of", lambda **k: Log.of(recorded().source, **k), notes=("heard",))
+changes("Log.from_source", lambda **k: Log.from_source(recorded().source, **k), coupling=2.0 * np.eye(3))
+changes("Log.from_source", lambda **k: Log.from_source(recorded().source, **k), notes=("heard",))
 for name in ("base_pose", "base_velocity", "base_acceleration"):
 
     def floating_motion(name: str = name, **k: Any) -> Any:
@@ -371,7 +371,7 @@ def read(file: str = "log.csv", **k: Any) -> Log:
     else:
         np.savetxt(place / file, table[:, :4], delimiter=",", header=",".join(head[:4]), comments="")
     found = dynid.read_log(place / file, robot(), **k)
-    return Log.of(replace_name(found), coupling=found.coupling, notes=found.notes)
+    return Log.from_source(replace_name(found), coupling=found.coupling, notes=found.notes)
 
 
 def replace_name(log: Log) -> Any:
@@ -398,7 +398,7 @@ refused("read_log", "no torques", lambda **k: read("without_tau.csv", **k), orde
 def read_part(**k: Any) -> Log:
     state = {"t": recorded().t, **{f"q{j}": recorded().q[:, i] for i, j in enumerate(robot().joint_names)}}
     drives = dynid.FilePart({"t": recorded().t, "tau": recorded().tau}, **k)
-    return Log.of(replace_name(dynid.read_log([state, drives], robot())))
+    return Log.from_source(replace_name(dynid.read_log([state, drives], robot())))
 
 
 changes("FilePart", read_part, shift=0.004)
@@ -435,7 +435,7 @@ changes("Wiring.then", lambda **k: dynid.Wiring(zero=np.eye(3)[1]).then(later, *
 
 def read_bag(**k: Any) -> Log:
     file = write_bag(folder() / "bag", bag_messages(recorded()._all_samples, robot().joint_names))
-    return Log.of(replace_name(dynid.read_log(file, robot(), **k)))
+    return Log.from_source(replace_name(dynid.read_log(file, robot(), **k)))
 
 
 refused("read_log", "/elsewhere", read_bag, topic="/elsewhere")

@@ -111,7 +111,7 @@ def test_motors_that_drive_several_joints_and_torques_of_known_shape(model: str)
     assert torque is not None
     torque = torque + (0.7 * motor + 1.3 * np.sign(motor)) @ T
     torque[:, 1] += 2.0 * np.sin(motion.q[:, 2])
-    log = Log.of(Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=torque).source, coupling=T)
+    log = Log.from_source(Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=torque).source, coupling=T)
     result = dynid.identify(robot, log, model=model, friction=("viscous", "coulomb"), columns=(spring,))
     assert_allclose([result.value(f"Fv{j}") for j in "123"], 0.7, atol=1e-6)
     assert_allclose([result.value(f"Fc{j}") for j in "123"], 1.3, atol=1e-6)

@@ -243,10 +243,10 @@ class SolvedState:
             if of_torques is None:
                 return None
             equation, kept = of_torques, state.kept_torques
-        samples = KeptSamples.of(equation, kept, FULL) if self.logs and self.recorded_seconds >= SHORT else None
+        samples = KeptSamples.from_rows(equation, kept, FULL) if self.logs and self.recorded_seconds >= SHORT else None
         if samples is None:
             return None
-        recorded = Recorded.of(self.logs, state.delay, self.friction)
+        recorded = Recorded.from_logs(self.logs, state.delay, self.friction)
         return TriedData(samples, recorded, 0.0 if self.found_delay is None else self.found_delay.seconds)
 
     @cached_property

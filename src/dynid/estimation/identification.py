@@ -352,10 +352,10 @@ class Identification:
     @cached_property
     def column_values(self) -> Array:
         """Values of the equation's columns: 0 for unidentifiable parameters, the mean for offsets of several logs."""
-        return self._log_averaging_matrix @ self.values
+        return self._columns_from_parameters @ self.values
 
     @cached_property
-    def _log_averaging_matrix(self) -> Array:
+    def _columns_from_parameters(self) -> Array:
         """Matrix (columns, parameters) from the result to the equation's columns; parameters per log are averaged."""
         place = {name: k for k, name in enumerate(self.equation.names)}
         matrix = np.zeros((len(self.equation.names), len(self.names)))
@@ -409,7 +409,7 @@ class Identification:
         positions = equation.to_motor_side(motion.q)
         state = equation.shapes.initial_stop_states(positions, int(LEAD / step))
         beside = 2 + (rest_detection_half_window(motion.t) if N > 1 else 0)
-        average = self._log_averaging_matrix
+        average = self._columns_from_parameters
         known = torque_covariance(self.covariance, self.systematic, self.log_growth)
         covariance = average @ known @ average.T if band else np.zeros((0, 0))
         for start in range(0, N, CHUNK):

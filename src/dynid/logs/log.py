@@ -341,7 +341,7 @@ class Log:
         self._set_source(ArraySource(name, samples), None, ())
 
     @classmethod
-    def of(cls, source: Source, *, coupling: Array | None = None, notes: tuple[Message, ...] = ()) -> Log:
+    def from_source(cls, source: Source, *, coupling: Array | None = None, notes: tuple[Message, ...] = ()) -> Log:
         """Return a log that reads from a source."""
         log = cls.__new__(cls)
         log._set_source(source, coupling, notes)
@@ -451,14 +451,14 @@ class Log:
 
         """
         whole = self._whole_source
-        source = whole if hasattr(whole, "rewired") else ArraySource(whole.name, Log.of(whole)._all_samples)
+        source = whole if hasattr(whole, "rewired") else ArraySource(whole.name, Log.from_source(whole)._all_samples)
         try:
             source = source.rewired(wiring)
         except DynidError as error:
             raise LogError(self.name, error.message) from error
         if isinstance(self.source, _SourcePart):
             source = replace(self.source, whole=source)
-        return Log.of(source, coupling=self.coupling, notes=self.notes)
+        return Log.from_source(source, coupling=self.coupling, notes=self.notes)
 
     @property
     def left_out(self) -> tuple[Message, ...]:
@@ -632,7 +632,9 @@ class Log:
                 "lasts {last:.6g} s", begin=begin - first, finish=finish - first, last=last - first,
             )  # fmt: skip
         origin = self.source.origin if isinstance(self.source, _SourcePart) else first
-        return Log.of(_SourcePart(self._whole_source, begin, finish, origin), coupling=self.coupling, notes=self.notes)
+        return Log.from_source(
+            _SourcePart(self._whole_source, begin, finish, origin), coupling=self.coupling, notes=self.notes
+        )
 
     def part(self, start: float = 0.0, stop: float = 1.0) -> Log:
         """Return a part by fractions of the log's duration: `part(0, 0.65)` and `part(0.65)` split it in two."""

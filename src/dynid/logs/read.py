@@ -771,7 +771,7 @@ def read_log(
         notes.append(IN_CURRENT)
     wiring = read_wiring(name, plan, robot, sign, zero, order)
     source = FileSource(table, plan, scale, transmission, wiring, stamp, given, locks)
-    return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
+    return Log.from_source(source, coupling=transmission.coupling, notes=tuple(notes))
 
 
 STILL = {"revolute": 0.01, "prismatic": 0.001}

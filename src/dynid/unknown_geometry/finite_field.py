@@ -158,12 +158,12 @@ class _Evaluation:
         Where nothing is unknown, there is one geometry with all of its columns.
         """
         if not self.shape.unknown:
-            return [_Geometry(self._random_row_matrices(), np.eye(self.columns_per_geometry, dtype=np.int64))]
+            return [_Geometry(self._random_link_transforms(), np.eye(self.columns_per_geometry, dtype=np.int64))]
         mixes = [
             self._random_elements(self.columns_per_geometry * 8).reshape(self.columns_per_geometry, 8)
             for _ in range(-(-columns // 8))
         ]
-        return [_Geometry(self._random_row_matrices(), mix) for mix in mixes]
+        return [_Geometry(self._random_link_transforms(), mix) for mix in mixes]
 
     def lagrangian_columns(self, sample: _Sample, geometries: list[_Geometry], first: int) -> Numbers:
         """Columns (N, columns of all geometries) by which the joints from `first` (0 to n - 1) on change L."""
@@ -226,13 +226,13 @@ class _Evaluation:
         out[:, 9] = (G[:, 3, 3] * half + weight[:, 3]) % p
         return out
 
-    def _random_row_matrices(self) -> list[Numbers]:
+    def _random_link_transforms(self) -> list[Numbers]:
         """Matrix of each row at one random point of the unknowns, (4, 4)."""
         lengths = {name: int(self._random_elements(1)[0]) for name in self.shape.lengths}
         angles = {name: int(self._random_elements(1)[0]) for name in self.shape.angles}
-        return [self._row_matrix(row, lengths, angles) for row in self.shape.rows]
+        return [self._link_transform(row, lengths, angles) for row in self.shape.rows]
 
-    def _row_matrix(self, row: PartlyKnownRow, lengths: dict[str, int], angles: dict[str, int]) -> Numbers:
+    def _link_transform(self, row: PartlyKnownRow, lengths: dict[str, int], angles: dict[str, int]) -> Numbers:
         """Matrix (1, 4, 4) of a row, with these values of the unknowns."""
         T = _identity_matrices(1)
         for letter, axis in (("gamma", 2), ("b", 2), ("alpha", 0), ("d", 0), ("theta", 2), ("r", 2)):

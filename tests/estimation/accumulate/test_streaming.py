@@ -163,7 +163,7 @@ class Endless:
 
 
 def test_memory_is_bounded() -> None:
-    log, robot = Log.of(Endless(2_000_000)), arm(7)
+    log, robot = Log.from_source(Endless(2_000_000)), arm(7)
     tracemalloc.start()
     try:
         seen = survey(log, robot)

@@ -35,7 +35,7 @@ def damaged(log: Log, **changes: tuple[object, object]) -> Log:
     copies = {name: getattr(samples, name).copy() for name in changes}
     for name, (where, values) in changes.items():
         copies[name][where] = values
-    return Log.of(ArraySource("damaged", replace(samples, **copies)))
+    return Log.from_source(ArraySource("damaged", replace(samples, **copies)))
 
 
 def fit(robot: Robot, log: Log, **options: object) -> Identification:

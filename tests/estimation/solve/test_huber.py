@@ -255,7 +255,7 @@ def test_a_delay_is_followed() -> None:
 def test_chunks_do_not_matter(kind: str) -> None:
     log = recorded("rows", kind)
     whole = dynid.identify(robot_of("puma560"), log, friction=PLAIN, estimator="huber")
-    pieces = Log.of(Pieces(log._all_samples, 777))
+    pieces = Log.from_source(Pieces(log._all_samples, 777))
     again = dynid.identify(robot_of("puma560"), pieces, friction=PLAIN, estimator="huber")
     assert_allclose(again.values, whole.values, rtol=1e-12, atol=1e-12)
     assert again.notes == whole.notes
@@ -280,7 +280,7 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("dynid.estimation.solve.robust.KEPT_BYTES", 6_000_000)
     monkeypatch.setattr(_PieceCollector, "add_window", watched)
     result = dynid.identify(
-        robot_of("puma560"), Log.of(Counted(log._all_samples, 4096)), friction=PLAIN, validate=others("thinned"),
+        robot_of("puma560"), Log.from_source(Counted(log._all_samples, 4096)), friction=PLAIN, validate=others("thinned"),
         estimator="huber",
     )  # fmt: skip
     assert reads[0] <= 4

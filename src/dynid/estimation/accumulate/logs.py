@@ -328,7 +328,7 @@ def _with_first_estimate(
     first = tuple(b for b in equation.friction if b != "load") or PLAIN
     simple = equation.with_friction(first)
     seen = tuple(
-        log if np.isfinite(log.interval).any() else Log.of(ArraySource(log.name, s.samples))  # not read again
+        log if np.isfinite(log.interval).any() else Log.from_source(ArraySource(log.name, s.samples))  # not read again
         for log, s in zip(logs, surveys, strict=True)
     )
     treatments = tuple(replace(treatment, noise=None) for treatment in treatments)

@@ -46,6 +46,9 @@ DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 """Gear ratios that are tried, each a tenth from the next."""
 
+COMMON_RATIOS = (30.0, 50.0, 51.0, 80.0, 81.0, 100.0, 101.0, 120.0, 121.0, 160.0, 161.0)
+"""Of strain wave gears, which most arms have."""
+
 MOTOR_SPAN, WIDE_SLIDE = 3.0 * np.pi, 5.0
 """Range of a position (rad; m) from which on it may be that of a motor."""
 
@@ -251,7 +254,7 @@ class Alternatives:
         """Readings with one joint's torque times the factor that suits the other joints' parameters."""
         with suppress(np.linalg.LinAlgError):
             for j, gain in zip(self.joints, ReadingTask(self.refit, r).best_torque_factors().tolist(), strict=True):
-                if 1e-4 < gain < 1e4 and max(gain, 1.0 / gain) > LEAST_GAIN:
+                if 1e-3 < abs(r.gain[j]) * gain < 1e3 and max(gain, 1.0 / gain) > LEAST_GAIN:
                     yield replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain))
 
     def unit_and_gear_changes(self, r: Reading) -> Iterator[Reading]:
@@ -284,7 +287,7 @@ class Alternatives:
         return replace(r, q_factor=tuple(x / ratios.get(j, 1.0) for j, x in enumerate(r.q_factor)), gain=gain)
 
     def _with_best_gear_ratios(self, r: Reading, near: Mapping[int, float], power: int) -> Reading:
-        """Reading with the gear ratios at which the error is least, whole numbers where these are as good.
+        """Reading with the gear ratios of least error, or usual ones or whole numbers where these do as well.
 
         Ratios of several joints depend on one another: first each is sought among all, then all together.
         """
@@ -309,8 +312,12 @@ class Alternatives:
             bounds=[(float(np.log(0.5 * RATIOS[0])), float(np.log(2.0 * RATIOS[-1])))] * len(joints),
             options={"xtol": 1e-3, "ftol": 1e-5, "maxfev": 100 * len(joints)},
         )  # fmt: skip
-        whole = reading(np.log(np.maximum(np.round(np.exp(found.x)), 1.0)))
-        self._gears[key] = whole if self.fit_error(whole) <= 1.005 * found.fun else reading(found.x)
+        ratios, common = np.exp(found.x), np.array(COMMON_RATIOS)
+        usual = common[np.abs(np.log(common / ratios[:, None])).argmin(axis=1)]
+        whole = np.maximum(np.round(ratios), 1.0)
+        usual = np.where(np.abs(np.log(usual / ratios)) < 0.04, usual, whole)
+        alike = [x for x in (usual, whole) if error(np.log(x)) <= 1.005 * found.fun]
+        self._gears[key] = reading(np.log(alike[0]) if alike else found.x)
         return self._gears[key]
 
     def delay_changes(self, r: Reading) -> Iterator[Reading]:
@@ -529,7 +536,8 @@ class Search:
         first = self._simplest_of_the_best(clear[0], clear)
         kinds: dict[tuple[bool, ...], EvaluatedReading] = {}
         for x in (first, *clear):
-            kinds.setdefault(self._changed_parts(x.reading), x)
+            is_unit = all(np.isclose(abs(f), KNOWN_FACTORS).any() for f in x.reading.q_factor)
+            kinds.setdefault((*self._changed_parts(x.reading), is_unit), x)
         return list(kinds.values())[: WAYS if self.thorough else 1]
 
     def _changed_parts(self, reading: Reading) -> tuple[bool, ...]:
@@ -791,7 +799,7 @@ class Recorded:
     logs: tuple[str, ...]
 
     @staticmethod
-    def of(logs: Sequence[Log], delay: float, friction: tuple[str, ...]) -> Recorded:
+    def from_logs(logs: Sequence[Log], delay: float, friction: tuple[str, ...]) -> Recorded:
         """Record of how the logs were read, by the first of them."""
         first, names = logs[0], tuple(log.name for log in logs)
         return Recorded(first.wiring, *first.drives, delay, friction, "v" in first.channels, names)

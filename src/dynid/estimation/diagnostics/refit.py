@@ -204,7 +204,7 @@ class KeptSamples:
         return replace(self, friction=self.friction[:, places], slopes=slopes, **some)
 
     @staticmethod
-    def of(equation: Equation, kept: Sequence[Rows], count: int) -> KeptSamples | None:
+    def from_rows(equation: Equation, kept: Sequence[Rows], count: int) -> KeptSamples | None:
         """Filtered samples from about `count` of the rows, where friction has settled; None where there are too few."""
         pieces = [rows for rows in kept if len(rows.t) > 3]
         channels = equation.torque_channels
@@ -312,7 +312,7 @@ class Reduced:
     diagonal: Array
 
     @staticmethod
-    def of(gram: Array, pull: Array, own: int) -> Reduced:
+    def from_products(gram: Array, pull: Array, own: int) -> Reduced:
         """Eliminate the first unknowns from products (..., channels, k, k) and (..., channels, k, torques)."""
         scale = _inverse_square_roots(np.einsum("...kk->...k", gram[..., :own, :own]))
         A = gram[..., :own, :own] * scale[..., :, None] * scale[..., None, :] + RIDGE * np.eye(own)
@@ -371,13 +371,13 @@ class NormalEquations:
     @cached_property
     def reduced_equations(self) -> Reduced:
         """Reduced equations of all rows: those of the shared unknowns."""
-        return Reduced.of(*self.row_products, self.own_unknown_count)
+        return Reduced.from_products(*self.row_products, self.own_unknown_count)
 
     @cached_property
     def reduced_without_each_fold(self) -> Reduced:
         """Reduced equations of all rows but those of each fold, (folds, ...)."""
         gram, pull = self.row_products_of_folds
-        return Reduced.of(gram.sum(axis=0) - gram, pull.sum(axis=0) - pull, self.own_unknown_count)
+        return Reduced.from_products(gram.sum(axis=0) - gram, pull.sum(axis=0) - pull, self.own_unknown_count)
 
 
 class Refit:
