@@ -280,8 +280,8 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("dynid.estimation.solve.robust.KEPT_BYTES", 6_000_000)
     monkeypatch.setattr(_PieceCollector, "add_window", watched)
     result = dynid.identify(
-        robot_of("puma560"), Log.from_source(Counted(log._all_samples, 4096)), friction=PLAIN, validate=others("thinned"),
-        estimator="huber",
+        robot_of("puma560"), Log.from_source(Counted(log._all_samples, 4096)), friction=PLAIN,
+        validate=others("thinned"), estimator="huber",
     )  # fmt: skip
     assert reads[0] <= 4
     assert 3_000_000 < most[0] <= 6_000_000
