@@ -836,7 +836,8 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     named = [describe(best, is_named=True)] if is_named else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
     several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
-    return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(judged))
+    fitted = {replace(reading, sines=False) for reading, _ in search.refit.fits} - {start}
+    return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(fitted))
 
 
 def _is_nearly(gravity: tuple[float, ...] | None, robots: Array) -> bool:

@@ -390,7 +390,7 @@ class Refit:
         self._standard: dict[tuple[object, ...], tuple[Array, Array, Indices]] = {}
         self._torques: dict[float, tuple[Array, Array, Array]] = {}
         self._friction: dict[tuple[int, float], Array] = {}
-        self._fits: dict[tuple[Reading, bool], tuple[Array, float]] = {}
+        self.fits: dict[tuple[Reading, bool], tuple[Array, float]] = {}
         self._held_out: dict[Reading, Array] = {}
 
     def delayed_torques(self, delay: float) -> tuple[Array, Array, Array]:
@@ -558,11 +558,11 @@ class Refit:
 
     def _fit_all_samples(self, reading: Reading, limited: bool) -> tuple[Array, float]:
         """Sums of squared residuals (channels,) of a fit to all samples, and the mean NRMSE."""
-        if (reading, limited) not in self._fits:
+        if (reading, limited) not in self.fits:
             task = ReadingTask(self, reading)
             left = task.residual_squares(task.fit_unknowns(task.channel_weights(None), limited=limited))
-            self._fits[reading, limited] = left, float(np.sqrt(left / task.spread).mean())
-        return self._fits[reading, limited]
+            self.fits[reading, limited] = left, float(np.sqrt(left / task.spread).mean())
+        return self.fits[reading, limited]
 
     def weighted_geometric_error(self, reading: Reading) -> float:
         """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
