@@ -167,14 +167,14 @@ def _export_attempts(
                 return [lambda: _updated_urdf_content(subject, Path(template), lock)]
             first: list[Callable[[], _ExportContent]] = []
             if has_source:
-                first = [lambda: _updated_urdf_content(subject, source, lock, told=source)]
+                first = [lambda: _updated_urdf_content(subject, source, lock, source=source)]
             elif subject.robot.description:
                 first = [lambda: _updated_expansion_content(subject, lock)]
             return [*first, lambda: _new_urdf_content(subject)]
         case ".xml":
             if template is not None:
                 return [lambda: _updated_mjcf_content(subject, Path(template), path)]
-            first = [lambda: _updated_mjcf_content(subject, source, path, told=True)]
+            first = [lambda: _updated_mjcf_content(subject, source, path, source=source)]
             return [*(first if has_source else []), lambda: _mjcf_content(subject)]
         case ".c":
             return [lambda: _c_content(subject)]
@@ -212,14 +212,16 @@ def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
     return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject))
 
 
-def _updated_mjcf_content(subject: ExportSubject, template: Path, path: Path, *, told: bool = False) -> _ExportContent:
+def _updated_mjcf_content(
+    subject: ExportSubject, template: Path, path: Path, *, source: Path | None = None
+) -> _ExportContent:
     """Content of the template MJCF with new inertias, armatures and friction, with notes and warnings."""
     _check_template(template, ".xml")
     data, notes, subject = update_mjcf(subject, template, path.parent)
     losses = friction_left_out_warnings(subject)
     notes = (*notes, *soft_spring_notes(subject))
     what = "all but inertias, armatures and friction is taken from {template}"
-    said = (Message("template_from_source", what, template=template),) if told else ()
+    said = (Message("template_from_source", what, template=source),) if source else ()
     return _ExportContent(data, (*said, *notes), losses)
 
 
@@ -235,13 +237,13 @@ def _check_template(template: Path, suffix: str) -> None:
 
 
 def _updated_urdf_content(
-    subject: ExportSubject, template: Path, lock: Mapping[str, float], *, told: Path | None = None
+    subject: ExportSubject, template: Path, lock: Mapping[str, float], *, source: Path | None = None
 ) -> _ExportContent:
     """Content of the template URDF with new inertial elements and friction, with notes and warnings."""
     _check_template(template, ".urdf")
     data, notes = update_urdf(subject, template, lock)
     what = "all but the inertial elements and friction is taken from {template}"
-    said = (Message("template_from_source", what, template=told),) if told else ()
+    said = (Message("template_from_source", what, template=source),) if source else ()
     losses = (*friction_left_out_warnings(subject), *template_friction_warnings(subject.robot, template, lock))
     return _ExportContent(data, (*said, *notes), losses)
 
@@ -251,7 +253,7 @@ def _updated_expansion_content(subject: ExportSubject, lock: Mapping[str, float]
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder) / "expanded.urdf"
         template.write_text(subject.robot.description, encoding="utf-8")
-        return _updated_urdf_content(subject, template, lock, told=Path(subject.robot.source))
+        return _updated_urdf_content(subject, template, lock, source=Path(subject.robot.source))
 
 
 def _verify_before_rename(path: Path, beside: Path, subject: ExportSubject, lock: Mapping[str, float]) -> Verification:

@@ -58,6 +58,12 @@ SUSPICIOUS = 0.05
 KNOWN_FACTORS = (1.0, np.pi / 180.0, 180.0 / np.pi)
 """Of positions, by units alone."""
 
+
+def _is_of_units(factor: float) -> bool:
+    """Whether a factor of positions is one of units alone, whatever its sign; others are gear ratios."""
+    return bool(np.isclose(abs(factor), KNOWN_FACTORS).any())
+
+
 HOPELESS = 1e3
 STANDARD_GRAVITY = 9.81
 
@@ -375,11 +381,7 @@ class Alternatives:
 
     def refine_reading(self, r: Reading) -> Reading:
         """The reading with every factor, angle and time where the error is least, beside all that was found later."""
-        geared = {
-            j: 1.0 / abs(x)
-            for j, x in enumerate(r.q_factor)
-            if not any(np.isclose(abs(x), unit) for unit in KNOWN_FACTORS)
-        }
+        geared = {j: 1.0 / abs(x) for j, x in enumerate(r.q_factor) if not _is_of_units(x)}
         if geared:
             power = int(all(np.isclose(abs(r.gain[j]), x, rtol=0.2) for j, x in geared.items()))
             plain = self._with_gear_ratios(r, {j: 1.0 / x for j, x in geared.items()}, power)
@@ -523,7 +525,7 @@ class Search:
             if on_progress is not None:
                 on_progress("trying alternatives", (1 + number) / (1 + len(ways)))
             ends.append(self._drop_needless_changes(self._follow_clear_changes(first), start.reading))
-        units = [x for x in ends if all(np.isclose(abs(f), KNOWN_FACTORS).any() for f in x.reading.q_factor)]
+        units = [x for x in ends if all(map(_is_of_units, x.reading.q_factor))]
         least = min((x.error for x in ends), default=np.inf) + FLOOR
         ends = [x for x in units if x.error + FLOOR < AS_UNITS * least] or ends  # units before gears of any ratio
         best = self._simplest_of_the_best(min(ends, key=lambda x: x.error), ends) if ends else start
@@ -536,8 +538,7 @@ class Search:
         first = self._simplest_of_the_best(clear[0], clear)
         kinds: dict[tuple[bool, ...], EvaluatedReading] = {}
         for x in (first, *clear):
-            is_unit = all(np.isclose(abs(f), KNOWN_FACTORS).any() for f in x.reading.q_factor)
-            kinds.setdefault((*self._changed_parts(x.reading), is_unit), x)
+            kinds.setdefault((*self._changed_parts(x.reading), all(map(_is_of_units, x.reading.q_factor))), x)
         return list(kinds.values())[: WAYS if self.thorough else 1]
 
     def _changed_parts(self, reading: Reading) -> tuple[bool, ...]:
@@ -723,9 +724,7 @@ def size_of_change(r: Reading) -> float:
     )
     signs = sum(x < 0.0 for x in (*r.gain, *r.q_factor))
     odd = sum(0.5 + (x % (0.5 * np.pi) != 0.0) for x in r.zero if x) + sum(
-        0.5 if any(np.isclose(abs(x), unit) for unit in KNOWN_FACTORS) else 2.0
-        for x in (*r.gain, *r.q_factor)
-        if abs(x) != 1.0
+        0.5 if _is_of_units(x) else 2.0 for x in (*r.gain, *r.q_factor) if abs(x) != 1.0
     )
     rare = 1.5 * (r.gravity is not None) + 2.0 * (r.delay != 0.0) + 3.0 * (len(r.loads) + bool(r.rotors)) + r.derived
     return float(count + signs + odd + rare)
@@ -827,7 +826,8 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     describe = words.describe_alternative
     g = np.array(samples.equation.robot.gravity)
     tried = [x for x in judged if x.reading != start and np.isfinite(x.error)]
-    others = [x for x in tried if not _is_nearly(x.reading.gravity, g)]
+    near = LEAST_TILT * float(np.linalg.norm(g))  # gravities that are the robot's but for an angle that is not named
+    others = [x for x in tried if x.reading.gravity is None or np.linalg.norm(np.array(x.reading.gravity) - g) >= near]
     others.sort(key=lambda x: x.error)
     is_named = best.reading != start and search.is_supported(best.reading, start)
     is_named = is_named and best.error < max(BELIEVED, 0.5 * error)
@@ -838,12 +838,6 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
     fitted = {replace(reading, sines=False) for reading, _ in search.refit.fits} - {start}
     return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(fitted))
-
-
-def _is_nearly(gravity: tuple[float, ...] | None, robots: Array) -> bool:
-    """Whether another gravity is that of the robot but for an angle that is not named."""
-    size = float(np.linalg.norm(robots))
-    return gravity is not None and float(np.linalg.norm(np.array(gravity) - robots)) < LEAST_TILT * size
 
 
 BELIEVED = 0.3
@@ -942,11 +936,7 @@ class _ReadingWords:
 
     def _gear_ratios(self, r: Reading) -> dict[str, float]:
         """Gear ratios of the joints whose positions are those of motors."""
-        return {
-            self.names[j]: 1.0 / abs(x)
-            for j, x in enumerate(r.q_factor)
-            if not any(np.isclose(abs(x), unit) for unit in KNOWN_FACTORS)
-        }
+        return {self.names[j]: 1.0 / abs(x) for j, x in enumerate(r.q_factor) if not _is_of_units(x)}
 
     def options_for_reading(self, r: Reading) -> list[Option]:
         """Options that apply a reading, together with those that the logs were read with."""
