@@ -8,11 +8,14 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dynid.messages import Message
+
+T = TypeVar("T")
 
 
 class ReentrantLock(Protocol):
@@ -55,6 +58,21 @@ else:
             if self.attrname not in known:
                 known.setdefault(self.attrname, self.func(instance))
             return known[self.attrname]
+
+
+def start_in_thread(work: Callable[[], T]) -> Callable[[], T]:
+    """Start a function in a thread that no exit waits for; return a function that waits for its value, or its error."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        """Do the work and hand over what came of it."""
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="dynid works beside", daemon=True).start()
+    return done.result
 
 
 _precision = threading.RLock()

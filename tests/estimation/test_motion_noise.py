@@ -16,6 +16,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import GroupPiece, row_pieces_of_groups
+from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import acceleration_noise
 from dynid.logs.filtering import Treatment, prepare_window
 from dynid.logs.log import Samples
@@ -281,6 +282,19 @@ def test_the_noise_of_accelerations_is_that_of_a_long_recording(
     assert treatment.row_filter is not None
     rows = treatment.row_filter.decimate(prepared.motion.a, 1)
     assert_allclose(acceleration_noise(treatment), rows.std(axis=0), rtol=0.03)
+
+
+def test_changes_by_noise_of_accelerations_are_those_of_whole_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found from the rigid columns of all joints at once, and joint by joint from rows with friction: equal."""
+    robot, motion, tau = scara()
+    log = noisy(motion, tau, 1e-4)
+    at_once = dynid.collect_state(robot, log, friction=PLAIN)
+    monkeypatch.setattr(Equation, "only_rigid_rows_change_with_acceleration", False)
+    one_by_one = dynid.collect_state(robot, log, friction=PLAIN)
+    for own, other in zip(at_once.floor[0], one_by_one.floor[0], strict=True):
+        G = other.R.T @ other.R
+        assert G.any()
+        assert_allclose(own.R.T @ own.R, G, rtol=1e-9, atol=1e-12 * np.abs(G).max())
 
 
 @pytest.mark.slow

@@ -224,9 +224,9 @@ class FrictionShapes:
         if len(t) < 2:
             return np.zeros_like(v)
         n = rest_detection_half_window(t)
-        before, after = np.maximum(np.arange(len(t)) - n, 0), np.minimum(np.arange(len(t)) + n, len(t) - 1)
-        a = (v[after] - v[before]) / (t[after] - t[before])[:, None]
-        return np.exp(-((v / speed) ** 2) - (a / REST[1]) ** 2)
+        T, V = (np.concatenate([x[:1].repeat(n, axis=0), x, x[-1:].repeat(n, axis=0)]) for x in (t, v))
+        a = (V[2 * n :] - V[: -2 * n]) / (T[2 * n :] - T[: -2 * n])[:, None]
+        return np.asarray(np.exp(-((v / speed) ** 2) - (a / REST[1]) ** 2))
 
     def velocity_signs(self, v: Array) -> Array:
         """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dynid.concurrency import start_in_thread
 from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, IdentificationError
@@ -95,7 +96,7 @@ def identify(
     used, others, name = split_logs(robot, logs, validate)
     robot = robot_with_locks_of(robot, (*used, *others))
     options = options.resolve_for_robot(robot)
-    origin = find_origin((*used, *others))
+    origin = start_in_thread(lambda: find_origin((*used, *others)))
     options.refuse_own_friction_with_outliers(len(used))
     state = collect_logs(robot, used, options, on_progress=on_progress)
     outliers, checked, torques = state.outliers, None, None
@@ -111,7 +112,7 @@ def identify(
         torques = collect_torques_like(state, others, outliers=alike) if checked else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = estimate(state, options, checked, torques, used).replace(origin=origin)
+    result = estimate(state, options, checked, torques, used).replace(origin=origin())
     verdict = result.verdict.with_next_command(_describe_call(loaded, asked, used, others, validate, robot))
     notes = result.notes
     if checked is None or _shares_recording(used, others):

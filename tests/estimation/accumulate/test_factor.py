@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.estimation.accumulate.factor import ChannelFactor, merge_factors
+from dynid.estimation.accumulate.factor import ChannelFactor, merge_factors, triangularise
 from dynid.robot.transform import Array
 from frictions import PLAIN, log_of, torque, with_friction
 from robots import random_motion, random_tree
@@ -96,3 +96,17 @@ def test_the_blocks_of_many_logs_stay_few() -> None:
     assert len(state.blocks) <= 4 * MOST_BLOCKS
     assert sum(block.factors[0].count for block in state.blocks) == 100 * 20
     assert {block.log for block in state.blocks} == set(range(100))
+
+
+@pytest.mark.parametrize("columns", [20, 31, 50])
+@pytest.mark.parametrize("rows", [768, 1000, 2500])
+def test_long_matrices_are_triangularised_in_chunks_like_whole_ones(rows: int, columns: int) -> None:
+    """Also with a column of zeros and one that is the sum of two others; against numpy's QR, to 1e-12."""
+    x = random_rows(rows, columns)
+    x[:, 3], x[:, 7] = 0.0, x[:, 5] + x[:, 6]
+    R = triangularise(x)
+    assert R.shape == (columns, columns)
+    assert not np.tril(R, -1).any()
+    whole = np.asarray(np.linalg.qr(x, mode="r"))
+    size = np.linalg.norm(x, axis=0) + (np.arange(columns) == 3)
+    assert_allclose(R.T @ R / np.outer(size, size), whole.T @ whole / np.outer(size, size), atol=1e-13)

@@ -9,10 +9,13 @@ from functools import cache
 from typing import Annotated
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf
+from scipy.linalg.lapack import dgeqrf, dtpqrt
 
 from dynid.robot.transform import Array, freeze
 from dynid.storage.records import Bytes, Limit
+
+CHUNK, PANEL, WIDE = 384, 8, 20
+"""Rows per chunk, columns per panel and columns from which on long matrices are triangularised in chunks: by trial."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +87,8 @@ def triangularise(rows: Array) -> Array:
     """Triangular factor R of rows, or the rows themselves where they are at most twice as many as the columns."""
     if len(rows) <= 2 * rows.shape[1]:
         return rows
+    if rows.shape[1] >= WIDE and len(rows) >= 2 * CHUNK:
+        return _triangularise_in_chunks(rows)
     # LAPACK on a Fortran copy: twice as fast as numpy.linalg.qr, which copies to and fro
     if len(_scratch.memory) < rows.size:
         _scratch.memory = np.empty(rows.size)
@@ -91,6 +96,15 @@ def triangularise(rows: Array) -> Array:
     scratch[...] = rows
     packed, *_ = dgeqrf(scratch, lwork=64 * rows.shape[1], overwrite_a=1)
     return np.asarray(packed[: rows.shape[1]] * _upper_triangle_mask(rows.shape[1]))
+
+
+def _triangularise_in_chunks(rows: Array) -> Array:
+    """Triangular factor, chunk by chunk: each is reflected into the factor so far while it is in the cache."""
+    R = np.zeros((rows.shape[1], rows.shape[1]), order="F")
+    for start in range(0, len(rows), CHUNK):
+        chunk = np.array(rows[start : start + CHUNK], order="F")
+        R, *_ = dtpqrt(0, PANEL, R, chunk, overwrite_a=1, overwrite_b=1)
+    return np.ascontiguousarray(R)
 
 
 @cache

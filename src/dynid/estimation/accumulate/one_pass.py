@@ -197,8 +197,9 @@ class _BlockCollector:
             factors.append(fitted)
             unsettled.append(left)
             for ramp, part, shares in ramps:
-                own = share[part] > 0.0
-                ramp.append(ChannelFactor.from_rows(rows[part][own] * (shares * np.sqrt(share[part]))[own, None]))
+                weights = shares * np.sqrt(share[part])
+                own = slice(None) if share[part].all() else share[part] > 0.0
+                ramp.append(ChannelFactor.from_rows(rows[part][own] * weights[own, None]))
             if parts:
                 changes = np.concatenate([channel.rows_in_wide(part.reshape(-1, part.shape[2])) for part in parts])
                 per_row = factors[-1].count / sum(map(len, parts))

@@ -395,6 +395,11 @@ class Equation:
             return None
         return rotor_torques(self.stage.scene_along(motion), behind_gear=not self.base.question.rotor_inertia)
 
+    @property
+    def only_rigid_rows_change_with_acceleration(self) -> bool:
+        """Whether of all entries of a row only those of base parameters know the acceleration."""
+        return self.options.model == "torque" and "load" not in self.friction and not self.sensor.spinning_rotors
+
     def known_reactions(self, motion: Motion) -> Array:
         """Readings (N, channels) of the base that no parameter explains: known offsets, weights and rotors."""
         known = np.tile(self.sensor.constant_readings(self.robot.gravity), (len(motion), 1))

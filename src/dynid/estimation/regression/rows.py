@@ -290,6 +290,13 @@ class RowTask:
         changed_rows = np.arange(min(step // 2, len(places) - 1), len(places), step)
         some = slice(int(places[changed_rows[0]]), int(places[changed_rows[-1]]) + 1, step * self.treatment.decimation)
         true = PreparedWindow(0, self.prepared.motion[some], self.prepared.measured[some])
+        if equation.only_rigid_rows_change_with_acceleration:  # all at once
+            x, n = true.motion, len(self.acceleration_sigma)
+            a = x.a + np.concatenate([np.zeros((1, n)), np.diag(self.acceleration_sigma)])[:, None]
+            q, v = (np.concatenate([y] * (n + 1)) for y in (x.q, x.v))
+            rows = equation.rigid_rows(Motion(np.arange(float(len(q))), q, v, a.reshape(-1, n)))
+            rows = rows.reshape(n + 1, len(x), -1)
+            return (rows[1:] - rows[0]).swapaxes(0, 1), changed_rows
         stops, memory = self.stops[some], np.empty((2, len(changed_rows), equation.row_width))
         plain = write_model_rows(equation, true, stops, self.treatment, memory[0])[1]
         acceleration_changes = np.empty((len(changed_rows), len(self.acceleration_sigma), plain.shape[1]))
