@@ -20,6 +20,7 @@ from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
 from dynid.robot.io.urdf import pose_from_origin
 from dynid.robot.io.xml import file_and_line_text
 from dynid.robot.load import load_with_locks_of
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -151,6 +152,10 @@ def _label_of_link(robot: Robot, name: str) -> str:
 
 def _parameter_index(name: str, place: Mapping[str, int]) -> int:
     """Index of a parameter that the user names; PhysicalError if there is none."""
+    symbol, _, owner = name.partition(":")
+    for known in place:  # `M:elbow` also where the name of the parameter is `M2`
+        if name not in place and isinstance(known, Parameter) and known.symbol == symbol:
+            name = known if owner in (known.link, known.joint) else name
     if name not in place:
         near = difflib.get_close_matches(name, list(place), n=3) or list(place)[:8]
         raise PhysicalError(
