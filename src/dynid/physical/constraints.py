@@ -20,7 +20,6 @@ from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
 from dynid.robot.io.urdf import pose_from_origin
 from dynid.robot.io.xml import file_and_line_text
 from dynid.robot.load import load_with_locks_of
-from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -152,10 +151,6 @@ def _label_of_link(robot: Robot, name: str) -> str:
 
 def _parameter_index(name: str, place: Mapping[str, int]) -> int:
     """Index of a parameter that the user names; PhysicalError if there is none."""
-    symbol, _, owner = name.partition(":")
-    for known in place:  # `M:elbow` also where the name of the parameter is `M2`
-        if name not in place and isinstance(known, Parameter) and known.symbol == symbol:
-            name = known if owner in (known.link, known.joint) else name
     if name not in place:
         near = difflib.get_close_matches(name, list(place), n=3) or list(place)[:8]
         raise PhysicalError(
@@ -163,6 +158,13 @@ def _parameter_index(name: str, place: Mapping[str, int]) -> int:
             parameter=name, near=list(near),
         )  # fmt: skip
     return place[name]
+
+
+def bounds_by_parameter(robot: Robot, bounds: Mapping[str, Interval]) -> dict[str, Interval]:
+    """Bounds by the names of the robot's parameters: `M:elbow` may be `M2` there."""
+    owned = {f"{name.symbol}:{owner}": name for name in robot.parameter_names for owner in (name.link, name.joint)}
+    known = set(robot.parameter_names)
+    return {name if name in known else owned.get(name, name): interval for name, interval in bounds.items()}
 
 
 def _check_interval(what: str, interval: object) -> Interval:
