@@ -57,7 +57,7 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
     if excitation.criterion == "v":
         first, value = (100 * math.sqrt(x) for x in (excitation.first_value, excitation.value))
         screen.print(
-            f"criterion v: torques predicted to {value:.3g} % of their limits (root mean square), {first:.3g} % after a "
+            f"criterion v: torques predicted to {value:.3g} % of their limits (root mean square), {first:.3g} % for a "
             "random motion",
             highlight=False,
         )
