@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
-from dynid.excitation.criteria import NAMES, find_criterion
+from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
 from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel
 from dynid.excitation.feasibility import CollisionChecker, Effort
 from dynid.excitation.fourier import FourierShape
@@ -38,6 +38,8 @@ PERIOD = 10.0
 BALANCED = (1.0, 0.03)
 """Weights of condition and scaling where none are given."""
 STARTS = 8
+NOISE_SHARE = 0.01
+"""Noise of torques that criterion v assumes where none is given, as a share of each joint's effort limit."""
 NOTABLE = 3.0
 """Seconds of preparation that are told where there is a time budget, which counts the search alone."""
 SMALLEST_SWING = 1e-3
@@ -103,9 +105,16 @@ def design_excitation(
         part.warm_up()
     prepared = time.monotonic() - begin
     sigma = None if noise is None else noise_per_channel(noise, rows.rows_per_sample)
+    target = None
+    if criterion == "v":
+        period = duration or PERIOD
+        _check_room_to_move(bounds, period, robot.joint_names)
+        prediction = Prediction.for_states(rows, random_states(robot, bounds, period, harmonics), bounds.effort)
+        target = prediction.G
+        sigma = NOISE_SHARE * prediction.scale if sigma is None else sigma
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
-        _checked_rest_pose(rest, bounds, robot),
+        _checked_rest_pose(rest, bounds, robot), target,
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -144,6 +153,7 @@ class _Search:
     time_budget: float | None
     on_progress: Progress | None
     rest: Array | None
+    target: Array | None = None
 
 
 def _limit_option_wording(kind: str) -> Wording:
@@ -275,7 +285,9 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     _check_room_to_move(limits, period, names)
     _check_holding_torques(effort, limits, names)
     warnings: list[Message] = []
-    problem = FourierProblem(rows, criterion, search.weights, search.noise, limits, effort, period, harmonics)
+    problem = FourierProblem(
+        rows, criterion, search.weights, search.noise, limits, effort, period, harmonics, search.target
+    )
     seeds = [1000 * search.seed + k for k in range(starts)]
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
@@ -377,13 +389,16 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
         starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
         on_progress=search.on_progress, on_history=courses.append, rest=search.rest,
+        target=search.target,
     )  # fmt: skip
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.rows_per_sample)
-    judge = find_criterion(criterion, weights=weights, mask=rows.nonzero_entries(len(W)), noise=sigma)
+    judge = find_criterion(
+        criterion, weights=weights, mask=rows.nonzero_entries(len(W)), noise=sigma, target=search.target
+    )
     box = Limits(
         np.clip(limits.position, -np.pi, np.pi), np.minimum(limits.velocity, 2.0), limits.acceleration, limits.effort
     )

@@ -82,7 +82,7 @@ class _OutOfTimeError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FourierProblem:
-    """What is to be minimised: base rows of a model over one period, inside the limits."""
+    """What is to be minimised: base rows of a model over one period, inside the limits; target: of criterion v."""
 
     rows: BaseRows
     criterion: str
@@ -92,6 +92,7 @@ class FourierProblem:
     effort: Effort | None
     period: float
     harmonics: int
+    target: Array | None = None
 
     @property
     def mid_range(self) -> Array:
@@ -101,7 +102,9 @@ class FourierProblem:
     def criterion_for(self, rows: int) -> Criterion:
         """Return the criterion for a matrix of so many rows."""
         noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.rows_per_sample)
-        return find_criterion(self.criterion, weights=self.weights, mask=self.rows.nonzero_entries(rows), noise=noise)
+        return find_criterion(
+            self.criterion, weights=self.weights, mask=self.rows.nonzero_entries(rows), noise=noise, target=self.target
+        )
 
     def motion_of_coefficients(self, y: Array, basis: Basis, t: Array) -> Motion:
         """Motion of coefficients y at instants t, positions counted from mid-range."""

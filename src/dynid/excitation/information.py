@@ -21,7 +21,7 @@ from dynid.errors import ExcitationError, IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.estimation.regression.rows import LEAD
-from dynid.excitation.criteria import AddedCriterion, Criterion, TargetCriterion
+from dynid.excitation.criteria import AddedCriterion, Criterion, PredictionVariance
 from dynid.identifiability.samples import random_samples
 from dynid.messages import Option
 from dynid.payload.identify_payload import is_same_robot
@@ -86,8 +86,8 @@ class Information:
     deviation of a row, infinite where a joint's torque is not used; inflation (n,): the factors f_c. columns
     (b, unknowns): what each column of the design is of the unknowns; in_log (columns, unknowns): the same for those of
     the result's equation. present (unknowns,): present standard deviations, NaN where there are none; scale: these, or
-    the best that could be hoped for; growth: by which the scatter between logs exceeds that within them. targeted:
-    numbers of the unknowns that matter. rate: rows per second of the logs, seconds: of the motion to come.
+    the best that could be hoped for; growth: by which the scatter between logs exceeds that within them. scores
+    (unknowns, unknowns): covariance of W'e / noise^2 of the logs so far, by the jackknife. targeted: numbers of the unknowns that matter. rate: rows per second of the logs, seconds: of the motion to come.
     """
 
     names: tuple[Parameter, ...]
@@ -98,6 +98,7 @@ class Information:
     present: Array
     scale: Array
     growth: Array
+    scores: Array
     targeted: tuple[int, ...]
     result: Identification | None = None
     in_log: Array | None = None
@@ -131,11 +132,12 @@ class Information:
                 own[channel.joint] += R.T @ R
         _, t, *_ = result.replay.arrays()  # type: ignore[union-attr]
         steps = np.diff(t)
+        M, covariance = own.sum(axis=0), covariance_within_logs(result.covariance, result.systematic, result.log_growth)
         growth = np.ones(p) if result.log_growth is None else result.log_growth
         found = Information(
             names, shown.T @ own @ shown, noise, inflation_by_colour(result, own),
             _design_columns(rows, in_new, bool(carried)), _filled(result.sigma, len(names), np.nan),
-            np.ones(len(names)), _filled(growth, len(names), 1.0), (), result,
+            np.ones(len(names)), _filled(growth, len(names), 1.0), shown.T @ (M @ covariance @ M) @ shown, (), result,
             _equation_columns(result, in_new, bool(carried)), 1.0 / float(np.median(steps[steps > 0.0])), seconds,
         )  # fmt: skip
         return found._for_target(rows, target)
@@ -152,7 +154,7 @@ class Information:
         in_new = list(names[: count - 10 * carried])
         found = Information(
             names, np.zeros((n, count, count)), sigma, np.ones(n), _design_columns(rows, in_new, carried),
-            np.full(count, np.nan), np.ones(count), np.ones(count), (),
+            np.full(count, np.nan), np.ones(count), np.ones(count), np.zeros((count, count)), (),
         )  # fmt: skip
         return found._for_target(rows, target)
 
@@ -189,7 +191,8 @@ class Information:
         n = len(self.noise)
         share = self.rate * self.seconds * n / rows if self.rate else 1.0
         weights = np.tile(np.sqrt(share / self.inflation) / self.noise, rows // n)
-        of_all = of_all or TargetCriterion(np.eye(len(self.names))[list(self.targeted)])
+        chosen = list(self.targeted)
+        of_all = of_all or PredictionVariance(np.eye(len(self.names))[chosen] / np.sqrt(len(chosen)))
         return AddedCriterion(of_all, weights, self.columns * self.scale, self.root_of_known())
 
     def expected(self, motion: Callable[[float], Motion], matrix: Array) -> dict[str, float]:
@@ -197,25 +200,39 @@ class Information:
 
         motion(rate): its samples; matrix: rows of the design, which count where there is no result.
         """
-        n = len(self.noise)
-        G = self.known.copy()
         if self.result is None:
-            W = matrix.reshape(-1, n, matrix.shape[1]) @ self.columns
-            G += np.einsum("kci,kcj->cij", W, W) / self.noise[:, None, None] ** 2
+            W = matrix.reshape(-1, len(self.noise), matrix.shape[1]) @ self.columns / self.noise[:, None]
+            G = scores = np.einsum("kci,kcj->ij", W, W)
         else:
-            rate = min(self.rate, FASTEST)
-            channels = self.result.equation.torque_channels
-            for channel, rows in zip(channels, channel_rows(self.result, motion(rate)), strict=True):
-                own = rows @ self.in_log[channel.columns]  # type: ignore[index]
-                G[channel.joint] += own.T @ own * (self.rate / rate / self.noise[channel.joint] ** 2)
-        G = G * np.outer(self.scale, self.scale)
-        lam, V = np.linalg.eigh(G.sum(axis=0))
+            G, scores = self._information_of_motion(self.result, motion)
+        scale = np.outer(self.scale, self.scale)
+        lam, V = np.linalg.eigh((self.known.sum(axis=0) + G) * scale)
         some = lam > 1e-13 * lam[-1]
         H = (V[:, some] / lam[some]) @ V[:, some].T
-        variance = np.einsum("ij,c,cjk,ki->i", H, self.inflation, G, H, optimize=True)
+        variance = np.einsum("ij,jk,ki->i", H, (self.scores + scores) * scale, H, optimize=True)
         sigma = np.sqrt(variance) * self.scale * self.growth
         sigma[np.linalg.norm(V[:, ~some], axis=1) > 1e-4] = np.inf
         return dict(zip(map(str, self.names), sigma.tolist(), strict=True))
+
+    def _information_of_motion(self, result: Identification, motion: Callable[[float], Motion]) -> tuple[Array, Array]:
+        """Information that a motion adds, and the covariance of the scores W'e / noise^2 with coloured e, by their spectra."""
+        models = [check.autoregression for check in result.checks]
+        step = models[0][0] if models and all(models) else 1.0 / min(self.rate, FASTEST)
+        rows = channel_rows(result, motion(1.0 / step))
+        G, scores = np.zeros(self.known.shape[1:]), np.zeros(self.known.shape[1:])
+        for c, channel in enumerate(result.equation.torque_channels):
+            own = rows[c] @ self.in_log[channel.columns] / self.noise[channel.joint]  # type: ignore[index]
+            G += own.T @ own * (self.rate * step)
+            if models and all(models):
+                F = np.fft.rfft(own, 2 * len(own), axis=0)
+                double = np.full(len(F), 2.0)
+                double[[0, -1]] = 1.0
+                response = np.fft.rfft(np.concatenate([[1.0], -np.array(models[c][2:])]), 2 * len(own))
+                power = models[c][1] / np.abs(response) ** 2 * double / (2 * len(own)) / self.noise[channel.joint] ** 2
+                scores += (F.conj().T @ (power[:, None] * F)).real * (self.rate * step) ** 2
+            else:
+                scores += own.T @ own * (self.rate * step * self.inflation[channel.joint])
+        return G, scores
 
 
 def _find_carrier(robot: Robot) -> int:

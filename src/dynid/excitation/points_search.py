@@ -59,12 +59,13 @@ class SmoothedCriterion:
 
     @staticmethod
     def for_rows(
-        name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None
+        name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None, target: Array | None
     ) -> SmoothedCriterion:
         """Smoothed criterion of this name for a matrix of `count` rows."""
         mask = rows.nonzero_entries(count)
         true, condition, scaling = (
-            find_criterion(kind, weights=weights, mask=mask, noise=noise) for kind in (name, "condition", "scaling")
+            find_criterion(kind, weights=weights, mask=mask, noise=noise, target=target)
+            for kind in (name, "condition", "scaling")
         )
         shares = {"scaling": (0.0, 1.0), "condition+scaling": weights}.get(name, (1.0, 0.0))
         return SmoothedCriterion(true, condition, scaling, shares)
@@ -347,12 +348,14 @@ def design_points(
     on_progress: Callable[[str, float], None] | None = None,
     on_history: Callable[[SearchHistory], None] | None = None,
     rest: Array | None = None,
+    target: Array | None = None,
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
     `on_history` is told how the search went. rest (n,): where the motion starts and ends, chosen where missing.
+    target (k, b): rows of criterion v.
     """
     box = _checked_point_limits(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
@@ -361,7 +364,7 @@ def design_points(
             "too_few_points", "{points} points give {rows} rows, too few for {parameters} base parameters",
             "ask for more points", points=points, rows=count, parameters=len(rows.names),
         )  # fmt: skip
-    goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count))
+    goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count), target)
     effort = effort if box.has_motion else None
     if rest is not None:
         _check_rest_pose(rest, box, rows.robot.joint_names)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.dynamics.friction import STOP
