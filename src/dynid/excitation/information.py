@@ -21,7 +21,7 @@ from dynid.errors import ExcitationError, IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.estimation.regression.rows import LEAD
-from dynid.excitation.criteria import AddedCriterion, Criterion, PredictionVariance
+from dynid.excitation.criteria import AddedCriterion, Criterion, PredictionVariance, find_criterion
 from dynid.identifiability.samples import random_samples
 from dynid.messages import Option
 from dynid.payload.identify_payload import is_same_robot
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from dynid.robot.robot import Robot
 
 PAYLOAD, UNIDENTIFIABLE = "payload", "unidentifiable"
+
+TARGET = "target"
+"""Name of the criterion of the targeted parameters."""
 
 FASTEST = 200.0
 """Rows per second along which an announcement is computed at most; more of them weigh the same together."""
@@ -87,7 +90,8 @@ class Information:
     (b, unknowns): what each column of the design is of the unknowns; in_log (columns, unknowns): the same for those of
     the result's equation. present (unknowns,): present standard deviations, NaN where there are none; scale: these, or
     the best that could be hoped for; growth: by which the scatter between logs exceeds that within them. scores
-    (unknowns, unknowns): covariance of W'e / noise^2 of the logs so far, by the jackknife. targeted: numbers of the unknowns that matter. rate: rows per second of the logs, seconds: of the motion to come.
+    (unknowns, unknowns): covariance of W'e / noise^2 of the logs so far, by the jackknife. targeted: numbers of the
+    unknowns that matter. rate: rows per second of the logs, seconds: of the motion to come.
     """
 
     names: tuple[Parameter, ...]
@@ -183,17 +187,23 @@ class Information:
         lam, V = np.linalg.eigh(M)
         return np.asarray(np.sqrt(np.maximum(lam, 0.0))[:, None] * V.T)
 
-    def criterion(self, rows: int, of_all: Criterion | None = None) -> Criterion:
-        """Criterion of the targeted unknowns for a matrix of so many rows, which stand for the whole motion.
+    def criterion(self, rows: int, name: str, predicted: Array | None = None) -> Criterion:
+        """Criterion of a name for a matrix of so many rows, which stand for the whole motion; of scaled unknowns.
 
-        of_all: a criterion of all scaled unknowns in its place.
+        `target`: mean square of the targeted standard deviations; predicted (k, b): what criterion v is about.
         """
-        n = len(self.noise)
+        n, unknowns = len(self.noise), len(self.names)
         share = self.rate * self.seconds * n / rows if self.rate else 1.0
         weights = np.tile(np.sqrt(share / self.inflation) / self.noise, rows // n)
-        chosen = list(self.targeted)
-        of_all = of_all or PredictionVariance(np.eye(len(self.names))[chosen] / np.sqrt(len(chosen)))
-        return AddedCriterion(of_all, weights, self.columns * self.scale, self.root_of_known())
+        columns = self.columns * self.scale
+        if name == TARGET:
+            chosen = np.eye(unknowns)[list(self.targeted)]
+            of_all: Criterion = PredictionVariance(chosen / np.sqrt(len(chosen)))
+        else:
+            everything = np.ones((rows, unknowns), dtype=np.bool_)
+            G = None if predicted is None else predicted @ columns
+            of_all = find_criterion(name, weights=(1.0, 0.0), mask=everything, target=G)
+        return AddedCriterion(of_all, weights, columns, self.root_of_known())
 
     def expected(self, motion: Callable[[float], Motion], matrix: Array) -> dict[str, float]:
         """Standard deviations by name, of the logs so far together with a motion; infinite where undetermined.
@@ -215,7 +225,7 @@ class Information:
         return dict(zip(map(str, self.names), sigma.tolist(), strict=True))
 
     def _information_of_motion(self, result: Identification, motion: Callable[[float], Motion]) -> tuple[Array, Array]:
-        """Information that a motion adds, and the covariance of the scores W'e / noise^2 with coloured e, by their spectra."""
+        """Information that a motion adds, and the covariance of W'e / noise^2 for a residual e of known spectrum."""
         models = [check.autoregression for check in result.checks]
         step = models[0][0] if models and all(models) else 1.0 / min(self.rate, FASTEST)
         rows = channel_rows(result, motion(1.0 / step))
@@ -233,6 +243,19 @@ class Information:
             else:
                 scores += own.T @ own * (self.rate * step * self.inflation[channel.joint])
         return G, scores
+
+
+def find_information(
+    after: Identification | None,
+    rows: BaseRows,
+    target: str | Sequence[str] | None,
+    noise: Array | None,
+    seconds: float,
+) -> Information:
+    """Information before a motion of so many seconds: that of a result, or none."""
+    if after is not None:
+        return Information.after_result(after, rows, target, seconds)
+    return Information.of_design(rows, target or (), noise)
 
 
 def _find_carrier(robot: Robot) -> int:
@@ -255,7 +278,7 @@ def inflation_by_colour(result: Identification, information: Array) -> Array:
     """Factors f (n,) of the variance of each channel, by its coloured residual; information (n, p, p): G_c.
 
     Variances by the jackknife over those for white noise are means of f_c, with the shares that channels have in a
-    parameter's variance as weights. The 2-norm would follow single parameters that a few blocks decide.
+    parameter's variance as weights.
     """
     scale = np.where(result.white_sigma > 0.0, result.white_sigma, 1.0)
     G = information * np.outer(scale, scale)
@@ -268,11 +291,9 @@ def inflation_by_colour(result: Identification, information: Array) -> Array:
     shares = np.einsum("ij,cjk,ki->ic", V, G, V, optimize=True)[good] / white[good, None]
     ratio = within[good] / white[good]
     middle = float(np.median(ratio))
-    fit = scipy.optimize.least_squares(
-        lambda f: np.concatenate([shares @ f / middle - ratio / middle, ANCHOR * (f / middle - 1.0)]),
-        np.full(len(G), middle), bounds=(0.1 * middle, np.inf), loss="soft_l1", f_scale=0.3,
-    )  # fmt: skip
-    return np.asarray(fit.x)
+    A = np.concatenate([shares, ANCHOR * np.eye(len(G))])
+    f, _ = scipy.optimize.nnls(A, np.concatenate([ratio, np.full(len(G), ANCHOR * middle)]))
+    return np.maximum(f, 0.1 * middle)
 
 
 def _design_columns(rows: BaseRows, sources: Sequence[Parameter | None], carries: bool) -> Array:

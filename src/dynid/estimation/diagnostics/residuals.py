@@ -186,7 +186,8 @@ def fit_autoregression(pieces: Sequence[Array], step: float) -> tuple[float, ...
     r = np.array([sum(float(x[k:] @ x[: len(x) - k]) for x in means if len(x) > k) for k in range(ORDER + 1)]) / count
     if not r[0] > 0.0:
         return ()
-    found, least = (float(r[0]),), count * float(np.log(r[0]))
+    found: tuple[float, ...] = (float(r[0]),)
+    least = count * float(np.log(r[0]))
     for order in range(1, ORDER + 1):
         coefficients = scipy.linalg.solve_toeplitz(r[:order], r[1 : order + 1])
         variance = float(r[0] - coefficients @ r[1 : order + 1])
