@@ -18,6 +18,7 @@ import scipy.optimize
 
 from dynid.dynamics.friction import HARMONICS, find_friction_block, stop_width
 from dynid.errors import ExcitationError, IdentificationError
+from dynid.estimation.accumulate.factor import triangularise
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.estimation.regression.rows import LEAD
@@ -85,24 +86,24 @@ def columns_of_result(result: Identification) -> tuple[bool, tuple[str, ...]]:
 class Information:
     """What is known of the unknowns `names` before a motion, which of them matter, and how the motion shows them.
 
-    known (n, unknowns, unknowns): information G_c of the logs so far, by the torque of each joint; noise (n,): standard
+    known: rows (k, unknowns) over noise per joint, a square root of G_c of the logs so far; noise (n,): standard
     deviation of a row, infinite where a joint's torque is not used; inflation (n,): the factors f_c. columns
     (b, unknowns): what each column of the design is of the unknowns; in_log (columns, unknowns): the same for those of
     the result's equation. present (unknowns,): present standard deviations, NaN where there are none; scale: these, or
-    the best that could be hoped for; growth: by which the scatter between logs exceeds that within them. scores
-    (unknowns, unknowns): covariance of W'e / noise^2 of the logs so far, by the jackknife. targeted: numbers of the
+    the best that could be hoped for; growth: by which the scatter between logs exceeds that within them. covariance
+    (old, old): of the result's parameters, which are the first unknowns, within its logs. targeted: numbers of the
     unknowns that matter. rate: rows per second of the logs, seconds: of the motion to come.
     """
 
     names: tuple[Parameter, ...]
-    known: Array
+    known: tuple[Array, ...]
     noise: Array
     inflation: Array
     columns: Array
     present: Array
     scale: Array
     growth: Array
-    scores: Array
+    covariance: Array
     targeted: tuple[int, ...]
     result: Identification | None = None
     in_log: Array | None = None
@@ -128,20 +129,19 @@ class Information:
         in_new = [None if name in everywhere else name.of_all_logs for name in (*old, *dropped)]
         in_new += [name.of_all_logs for name in new]
         n, p = rows.robot.n, len(old)
-        own, noise = np.zeros((n, p, p)), np.full(n, np.inf)
+        own, noise = [np.zeros((0, p)) for _ in range(n)], np.full(n, np.inf)
         for c, channel in enumerate(result.equation.torque_channels):
             noise[channel.joint] = result.noise[c]
-            for of_log in result.factors:
-                R = of_log[c].R[:, :-1] / result.noise[c]
-                own[channel.joint] += R.T @ R
+            rows_of_logs = np.concatenate([of_log[c].R[:, :-1] for of_log in result.factors])
+            own[channel.joint] = triangularise(rows_of_logs) / result.noise[c]
         _, t, *_ = result.replay.arrays()  # type: ignore[union-attr]
         steps = np.diff(t)
-        M, covariance = own.sum(axis=0), covariance_within_logs(result.covariance, result.systematic, result.log_growth)
+        covariance = covariance_within_logs(result.covariance, result.systematic, result.log_growth)
         growth = np.ones(p) if result.log_growth is None else result.log_growth
         found = Information(
-            names, shown.T @ own @ shown, noise, inflation_by_colour(result, own),
+            names, tuple(R @ shown for R in own), noise, inflation_by_colour(result, own),
             _design_columns(rows, in_new, bool(carried)), _filled(result.sigma, len(names), np.nan),
-            np.ones(len(names)), _filled(growth, len(names), 1.0), shown.T @ (M @ covariance @ M) @ shown, (), result,
+            np.ones(len(names)), _filled(growth, len(names), 1.0), covariance, (), result,
             _equation_columns(result, in_new, bool(carried)), 1.0 / float(np.median(steps[steps > 0.0])), seconds,
         )  # fmt: skip
         return found._for_target(rows, target)
@@ -157,8 +157,8 @@ class Information:
         count = len(names)
         in_new = list(names[: count - 10 * carried])
         found = Information(
-            names, np.zeros((n, count, count)), sigma, np.ones(n), _design_columns(rows, in_new, carried),
-            np.full(count, np.nan), np.ones(count), np.ones(count), np.zeros((count, count)), (),
+            names, (np.zeros((0, count)),) * n, sigma, np.ones(n), _design_columns(rows, in_new, carried),
+            np.full(count, np.nan), np.ones(count), np.ones(count), np.zeros((0, 0)), (),
         )  # fmt: skip
         return found._for_target(rows, target)
 
@@ -183,9 +183,8 @@ class Information:
 
     def root_of_known(self) -> Array:
         """Square root (k, unknowns) of what is known of the scaled unknowns, with coloured noise."""
-        M = np.einsum("c,cij->ij", 1.0 / self.inflation, self.known) * np.outer(self.scale, self.scale)
-        lam, V = np.linalg.eigh(M)
-        return np.asarray(np.sqrt(np.maximum(lam, 0.0))[:, None] * V.T)
+        rows = np.concatenate([R / np.sqrt(f) for R, f in zip(self.known, self.inflation, strict=True)]) * self.scale
+        return triangularise(rows)
 
     def criterion(self, rows: int, name: str, predicted: Array | None = None) -> Criterion:
         """Criterion of a name for a matrix of so many rows, which stand for the whole motion; of scaled unknowns.
@@ -212,37 +211,42 @@ class Information:
         """
         if self.result is None:
             W = matrix.reshape(-1, len(self.noise), matrix.shape[1]) @ self.columns / self.noise[:, None]
-            G = scores = np.einsum("kci,kcj->ij", W, W)
+            new, scores = W.reshape(-1, len(self.names)), None
         else:
-            G, scores = self._information_of_motion(self.result, motion)
-        scale = np.outer(self.scale, self.scale)
-        lam, V = np.linalg.eigh((self.known.sum(axis=0) + G) * scale)
-        some = lam > 1e-13 * lam[-1]
-        H = (V[:, some] / lam[some]) @ V[:, some].T
-        variance = np.einsum("ij,jk,ki->i", H, (self.scores + scores) * scale, H, optimize=True)
+            new, scores = self._rows_of_motion(self.result, motion)
+        old = np.concatenate(self.known)
+        _, s, Vt = np.linalg.svd(triangularise(np.concatenate([old, new])) * self.scale, full_matrices=True)
+        rank = int(np.count_nonzero(s > 1e-11 * s[0]))
+        V = (Vt[:rank].T / s[:rank]) @ (Vt[:rank] / s[:rank, None]) * self.scale  # (scaled, unknowns)
+        if scores is None:
+            variance = (Vt[:rank].T ** 2) @ s[:rank] ** -2.0
+        else:
+            gain = (V @ old.T) @ old[:, : len(self.covariance)]
+            variance = np.einsum("ij,jk,ik->i", gain, self.covariance, gain, optimize=True)
+            variance += np.einsum("ij,jk,ik->i", V, scores, V, optimize=True)
         sigma = np.sqrt(variance) * self.scale * self.growth
-        sigma[np.linalg.norm(V[:, ~some], axis=1) > 1e-4] = np.inf
+        sigma[np.linalg.norm(Vt[rank:], axis=0) > 1e-3] = np.inf
         return dict(zip(map(str, self.names), sigma.tolist(), strict=True))
 
-    def _information_of_motion(self, result: Identification, motion: Callable[[float], Motion]) -> tuple[Array, Array]:
-        """Information that a motion adds, and the covariance of W'e / noise^2 for a residual e of known spectrum."""
+    def _rows_of_motion(self, result: Identification, motion: Callable[[float], Motion]) -> tuple[Array, Array]:
+        """Rows over noise that a motion adds, and the covariance of their W'e for a residual e of known spectrum."""
         models = [check.autoregression for check in result.checks]
         step = models[0][0] if models and all(models) else 1.0 / min(self.rate, FASTEST)
         rows = channel_rows(result, motion(1.0 / step))
-        G, scores = np.zeros(self.known.shape[1:]), np.zeros(self.known.shape[1:])
+        new, scores = [], np.zeros((len(self.names), len(self.names)))
         for c, channel in enumerate(result.equation.torque_channels):
-            own = rows[c] @ self.in_log[channel.columns] / self.noise[channel.joint]  # type: ignore[index]
-            G += own.T @ own * (self.rate * step)
+            noise = self.noise[channel.joint]
+            own = rows[c] @ self.in_log[channel.columns] * np.sqrt(self.rate * step) / noise  # type: ignore[index]
+            new.append(own)
             if models and all(models):
                 F = np.fft.rfft(own, 2 * len(own), axis=0)
-                double = np.full(len(F), 2.0)
-                double[[0, -1]] = 1.0
-                response = np.fft.rfft(np.concatenate([[1.0], -np.array(models[c][2:])]), 2 * len(own))
-                power = models[c][1] / np.abs(response) ** 2 * double / (2 * len(own)) / self.noise[channel.joint] ** 2
-                scores += (F.conj().T @ (power[:, None] * F)).real * (self.rate * step) ** 2
+                response = np.fft.rfft([1.0, *(-x for x in models[c][2:])], 2 * len(own))
+                power = models[c][1] / np.abs(response) ** 2 * (self.rate * step / noise**2 / len(own))
+                power[[0, -1]] *= 0.5  # of the frequencies that are there once
+                scores += (F.conj().T @ (power[:, None] * F)).real
             else:
-                scores += own.T @ own * (self.rate * step * self.inflation[channel.joint])
-        return G, scores
+                scores += own.T @ own * self.inflation[channel.joint]
+        return np.concatenate(new), scores
 
 
 def find_information(
@@ -274,25 +278,25 @@ def _filled(values: Array, size: int, rest: float) -> Array:
     return np.concatenate([values, np.full(size - len(values), rest)])
 
 
-def inflation_by_colour(result: Identification, information: Array) -> Array:
-    """Factors f (n,) of the variance of each channel, by its coloured residual; information (n, p, p): G_c.
+def inflation_by_colour(result: Identification, known: Sequence[Array]) -> Array:
+    """Factors f (n,) of the variance of each channel, by its coloured residual; known: rows over noise per joint.
 
     Variances by the jackknife over those for white noise are means of f_c, with the shares that channels have in a
     parameter's variance as weights.
     """
     scale = np.where(result.white_sigma > 0.0, result.white_sigma, 1.0)
-    G = information * np.outer(scale, scale)
-    V = np.linalg.pinv(G.sum(axis=0), rcond=1e-13, hermitian=True)
+    _, s, Vt = np.linalg.svd(np.concatenate(known) * scale, full_matrices=False)
+    V = (Vt.T / s**2) @ Vt
     white = np.diag(V)
     within = np.diag(covariance_within_logs(result.covariance, result.systematic, result.log_growth)) / scale**2
     good = (white > 0.0) & (within > 0.0)
     if not good.any():
-        return np.ones(len(G))
-    shares = np.einsum("ij,cjk,ki->ic", V, G, V, optimize=True)[good] / white[good, None]
+        return np.ones(len(known))
+    shares = np.column_stack([(((R * scale) @ V) ** 2).sum(axis=0) for R in known])[good] / white[good, None]
     ratio = within[good] / white[good]
     middle = float(np.median(ratio))
-    A = np.concatenate([shares, ANCHOR * np.eye(len(G))])
-    f, _ = scipy.optimize.nnls(A, np.concatenate([ratio, np.full(len(G), ANCHOR * middle)]))
+    A = np.concatenate([shares, ANCHOR * np.eye(len(known))])
+    f, _ = scipy.optimize.nnls(A, np.concatenate([ratio, np.full(len(known), ANCHOR * middle)]))
     return np.maximum(f, 0.1 * middle)
 
 
