@@ -209,6 +209,7 @@ def test_torques_are_measured_by_effort_limits_or_nominal_torques() -> None:
 
 
 def random_motion(rng: np.random.Generator, limits: Limits, samples: int) -> Motion:
-    q = rng.uniform(*limits.position.T, (samples, len(limits.velocity)))
+    lower, upper = limits.position.T
+    q = rng.uniform(lower, upper, (samples, len(lower)))
     v, a = (rng.uniform(-1.0, 1.0, q.shape) * top for top in (limits.velocity, limits.acceleration))
     return Motion(np.arange(float(samples)), q, v, a)

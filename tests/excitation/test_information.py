@@ -56,7 +56,9 @@ def pick_and_place(robot: Robot, seconds: float, poses: int = 3) -> Motion:
     low, high = limits["position"].T
     P = 0.5 * (low + high) + 0.125 * (high - low) * rng.uniform(-1.0, 1.0, (poses, robot.n))
     D = np.abs(np.roll(P, -1, axis=0) - P)
-    T = max(1.0, float(np.max(1.875 * D / limits["velocity"])), float(np.sqrt(np.max(5.78 * D / limits["acceleration"]))))
+    T = max(
+        1.0, float(np.max(1.875 * D / limits["velocity"])), float(np.sqrt(np.max(5.78 * D / limits["acceleration"])))
+    )
     t = np.arange(0.0, seconds, 1.0 / RATE)
     k = (t // T).astype(int)
     s = ((t - k * T) / T)[:, None]
@@ -156,7 +158,7 @@ def announced_over_achieved(name: str, runs: int) -> Array:
     repeated = [own.identify(1000 + run, second) for run in range(runs)]
     assert all(other.names == repeated[0].names for other in repeated)
     achieved = np.std([other.values for other in repeated], axis=0, ddof=1)
-    return np.array([found.expected[name] for name in repeated[0].names]) / achieved
+    return np.asarray(np.array([found.expected[name] for name in repeated[0].names]) / achieved)
 
 
 def test_announced_standard_deviations_are_achieved_with_coloured_noise() -> None:
@@ -186,3 +188,125 @@ def test_targeted_parameters_become_known() -> None:
         announced += list(np.array([found.expected[x] for x in names]) / now)
     assert np.median(ratios) <= 0.3
     assert np.median(announced) <= 0.3
+
+
+def test_regrouped_parameters_stand_for_the_base_parameters_that_hold_them() -> None:
+    own, result = experiment("gautier3"), first_result("gautier3")
+    base = dynid.base_parameters(own.robot)
+    name = base.regrouped[0]
+    held = [base.names[k] for k in np.flatnonzero(base.matrix[:, own.robot.parameter_names.index(name)])]
+    assert held
+    assert set(own.design(after=result, target=name, time_budget=0.5).targets) == set(held)
+    words = own.design(after=result, target=f"{base.names[0]}, Fv3", time_budget=0.5)
+    assert list(words.targets) == [base.names[0], "Fv3"]
+
+
+def test_a_file_says_the_same_as_its_result(tmp_path: Path) -> None:
+    own, result = experiment("gautier3"), first_result("gautier3")
+    result.save(tmp_path / "result.json")
+    first, other = (own.design(after=x, target="Fv1", time_budget=0.5) for x in (result, tmp_path / "result.json"))
+    assert_allclose(first.first_value, other.first_value, rtol=1e-9)
+
+
+def standing_joint() -> tuple[Experiment, dynid.Identification]:
+    """A first log in which the last joint stands still."""
+    own = Experiment("gautier3", seconds=30.0)
+    still = [x.copy() for x in (own.first.q, own.first.v, own.first.a)]
+    still[0][:, 2] = 0.4
+    still[1][:, 2] = still[2][:, 2] = 0.0
+    own.first = Motion(own.first.t, *still)
+    return own, own.identify(0)
+
+
+def test_unidentifiable_parameters_become_known() -> None:
+    own, result = standing_joint()
+    dropped = {str(item.name) for item in result.unidentifiable}
+    assert dropped
+    found = own.design(after=result, target="unidentifiable")
+    assert dropped <= set(found.targets)
+    assert all(np.isnan(found.targets[name][0]) for name in dropped)
+    both = own.identify(3, found.motion(RATE))
+    assert not both.unidentifiable
+    ratio = [both.sigma[both.names.index(name)] / found.expected[name] for name in dropped]
+    assert 0.5 < np.median(ratio) < 2.5
+
+
+def test_a_payload_is_found_as_well_as_announced() -> None:
+    """With the first log as the unloaded run; the announced deviations are the scatter of ten loads."""
+    own, result = experiment("gautier3"), first_result("gautier3")
+    found = own.design(after=result, target="payload")
+    names = [name for name, (_, then) in found.targets.items() if np.isfinite(then)]
+    second = found.motion(RATE)
+    logs = log_of(own.first, own.torque(own.first)), log_of(second, own.torque(second))
+    errors = []
+    for seed in range(10):
+        e = [own.noise(50 + seed, len(log.t)) for log in (own.first, second)]
+        unloaded, loaded = (log_of(m, log.tau + x) for m, log, x in zip((own.first, second), logs, e, strict=True))  # type: ignore[operator]
+        payload = dynid.identify_payload(own.robot, loaded, unloaded, friction=PLAIN, gain_sigma=0.0, physical=False)
+        values = dict(zip(payload.names, payload.values, strict=True))
+        errors.append([values[name] for name in names if name in values])
+    known = [name for name in names if name in values]
+    assert known
+    ratio = np.std(errors, axis=0, ddof=1) / [found.expected[name] for name in known]
+    assert 0.6 < np.median(ratio) < 1.6
+
+
+def test_without_a_result_targets_are_better_known_than_by_the_default() -> None:
+    own = experiment("gautier3")
+    for target in ("XX2,Fv3", "payload"):
+        found = own.design(target=target)
+        assert found.value < 0.5 * found.first_value
+        assert all(np.isfinite(then) for _, then in found.targets.values())
+    found, default = own.design(target="XX2"), own.design()
+    assert found.expected["XX2"] < default.expected["XX2"]
+
+
+def test_without_a_target_the_errors_of_torques_shrink() -> None:
+    own, result = experiment("gautier3"), first_result("gautier3")
+    found = own.design(after=result)
+    assert found.criterion == "v"
+    assert found.value < found.first_value
+    assert set(found.expected) == set(map(str, result.names))
+    for criterion in ("a", "d", "e"):
+        assert own.design(after=result, criterion=criterion, time_budget=0.5).criterion == criterion
+
+
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        ("unknown_target", {"after": True, "target": "M9"}),
+        ("unknown_target", {"target": "Fz1"}),
+        ("unknown_target", {"after": True, "target": ""}),
+        ("target_needs_result", {"target": "unidentifiable"}),
+        ("nothing_unidentifiable", {"after": True, "target": "unidentifiable"}),
+        ("not_a_result", {"after": 3}),
+        ("option_not_applicable", {"after": True, "noise": 1.0}),
+        ("option_not_applicable", {"after": True, "rotor_inertia": True}),
+        ("option_not_applicable", {"after": True, "friction": ("viscous",)}),
+        ("option_not_applicable", {"after": True, "model": "momentum"}),
+        ("option_not_applicable", {"target": "Fv1", "criterion": "d"}),
+        ("option_not_applicable", {"after": True, "criterion": "condition"}),
+    ],
+)
+def test_what_makes_no_sense_is_refused(code: str, options: dict[str, Any]) -> None:
+    result = first_result("gautier3")
+    given = {name: result if value is True and name == "after" else value for name, value in options.items()}
+    with pytest.raises(dynid.DynidError) as error:
+        experiment("gautier3").design(**given)
+    assert error.value.message.code == code
+
+
+def test_results_of_other_robots_and_models_are_refused() -> None:
+    result = first_result("gautier3")
+    for robot, given, code in (
+        (arm("puma560"), result, "result_of_another_robot"),
+        (dynid.load_robot("gautier3", gravity=(0.0, 0.0, -9.0)), result, "result_of_another_robot"),
+    ):
+        with pytest.raises(dynid.DynidError) as error:
+            dynid.design_excitation(robot, after=given, limits=limits_of(robot))
+        assert error.value.message.code == code
+    own = experiment("gautier3")
+    momentum = dynid.identify(own.robot, log_of(own.first, own.torque(own.first)), model="momentum", friction=PLAIN)
+    with pytest.raises(dynid.DynidError) as error:
+        own.design(after=momentum)
+    assert error.value.message.code == "result_not_of_torques"

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from dynid.errors import ExcitationError
 from dynid.excitation.regressor_rows import BaseRows
@@ -114,13 +115,18 @@ class PredictionVariance:
     def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
         """Logarithm of the criterion and its gradient: d tr(C M^-1) / dA = -2 A M^-1 C M^-1."""
         A = W if self.noise is None else W / self.noise[:, None]
-        lam, V = np.linalg.eigh(A.T @ A)
-        lam = np.maximum(lam, lam[-1] * 1e-15)
-        P = self.G @ V
-        figure = float((P**2 / lam).sum())
-        B = (P / lam) @ V.T
-        by_A = (A @ B.T) @ B * (-2.0 / figure)
+        B = self._times_inverse(A.T @ A)
+        figure = float(np.vdot(self.G, B))
+        by_A = A @ (B.T @ B * (-2.0 / figure))
         return SmoothValue(float(np.log(figure)), by_A if self.noise is None else by_A / self.noise[:, None], figure)
+
+    def _times_inverse(self, M: Array) -> Array:
+        """G M^-1 (k, b): by Cholesky, or by eigenvalues that do not fall below a floor where M is nearly singular."""
+        L, failed = lapack.dpotrf(M, lower=1)
+        if not failed and np.diag(L).min() ** 2 > np.diag(M).max() * 1e-12:
+            return np.asarray(lapack.dpotrs(L, self.G.T, lower=1)[0].T)
+        lam, V = np.linalg.eigh(M)
+        return np.asarray((self.G @ V / np.maximum(lam, lam[-1] * 1e-15)) @ V.T)
 
 
 NEGLIGIBLE = 1e-16
@@ -356,7 +362,7 @@ def random_states(robot: Robot, limits: Limits, period: float, harmonics: int) -
     acceleration that a series of these harmonics can reach by Bernstein's inequality.
     """
     w = 2.0 * np.pi / period
-    swing = np.minimum(limits.velocity / w, limits.acceleration / w**2)
+    swing = np.minimum(np.minimum(limits.velocity / w, limits.acceleration / w**2), limits.jerk / w**3)
     turns = np.array([robot.links[k].kind == "revolute" for k in robot.active_links])
     middle, half = middle_and_half_range(limits)
     half = np.where(np.isfinite(half), half, np.where(turns, np.pi, swing))

@@ -11,7 +11,7 @@ import scipy.optimize
 
 from dynid.excitation.criteria import Criterion, criterion_of_repeated_rows, find_criterion
 from dynid.excitation.feasibility import Effort
-from dynid.excitation.fourier import Basis, derivative_coefficients, series_extremes
+from dynid.excitation.fourier import Basis, derivative_peaks, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import middle_and_half_range
@@ -43,6 +43,8 @@ class BoundedCoefficients:
             basis.v[None] / limits.velocity[:, None, None],
             basis.a[None] / limits.acceleration[:, None, None],
         ]
+        if np.isfinite(limits.jerk).any():
+            parts.append(basis.jerk[None] / limits.jerk[:, None, None])
         return BoundedCoefficients(np.concatenate(parts, axis=1))
 
     def to_valid_coefficients(self, x: Array, p: float) -> tuple[Array, Array]:
@@ -133,12 +135,11 @@ class FourierProblem:
 
     def use_of_limits(self, y: Array) -> Array:
         """Exact peak over limit of each joint over all time, (n,)."""
-        v = derivative_coefficients(y, self.period)
-        q_peak, v_peak, a_peak = (
-            np.abs(series_extremes(x, self.period)).max(axis=0) for x in (y, v, derivative_coefficients(v, self.period))
-        )
+        q_peak = np.abs(series_extremes(y, self.period)).max(axis=0)
+        v_peak, a_peak, j_peak = derivative_peaks(y, self.period)
         use = np.maximum(q_peak / middle_and_half_range(self.limits)[1], v_peak / self.limits.velocity)
-        return np.asarray(np.maximum(use, a_peak / self.limits.acceleration))
+        use = np.maximum(use, a_peak / self.limits.acceleration)
+        return np.asarray(np.maximum(use, j_peak / self.limits.jerk))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +213,8 @@ def _differentiable_rows(problem: FourierProblem) -> BaseRows:
     """Rows in which sign(v) is rounded so that gradients exist; unchanged for criteria of the scaling."""
     if "scaling" in problem.criterion:
         return problem.rows
-    fastest = np.minimum(problem.limits.velocity, problem.limits.acceleration * problem.period / (2.0 * np.pi))
+    w, limits = 2.0 * np.pi / problem.period, problem.limits
+    fastest = np.minimum(np.minimum(limits.velocity, limits.acceleration / w), limits.jerk / w**2)
     return problem.rows.with_rounded_signs(ROUNDED * fastest)
 
 
