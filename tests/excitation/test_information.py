@@ -150,44 +150,60 @@ def test_announced_are_those_of_least_squares_on_both_logs_with_white_noise() ->
     assert abs(np.median(ratio) - 1.0) < 0.07
 
 
-def announced_over_achieved(name: str, runs: int) -> Array:
-    """Announced standard deviations over those of the estimates in simulated repetitions of both logs."""
+@pytest.mark.parametrize("name", ["gautier3", "puma560"])
+def test_announced_standard_deviations_are_achieved_with_coloured_noise(name: str) -> None:
+    """400 repetitions of weighted least squares on rows written by hand."""
     own, result = experiment(name), first_result(name)
     found = own.design(after=result, target=weakest(result))
-    second = found.motion(RATE)
-    repeated = [own.identify(1000 + run, second) for run in range(runs)]
-    assert all(other.names == repeated[0].names for other in repeated)
-    achieved = np.std([other.values for other in repeated], axis=0, ddof=1)
-    return np.asarray(np.array([found.expected[name] for name in repeated[0].names]) / achieved)
+    motions = (own.first, found.motion(RATE))
+    W = np.concatenate([plain_matrix(own.robot, m, result.names) for m in motions]) / own.size[:, None]
+    H = np.linalg.pinv(W.reshape(-1, len(result.names)))
+    errors = []
+    for run in range(400):
+        e = np.concatenate([own.noise(10 * run + k + 1, len(m)) for k, m in enumerate(motions)]) / own.size
+        errors.append(H @ e.ravel())
+    achieved = np.std(errors, axis=0)
+    check_announced(found, result.names, achieved)
 
 
-def test_announced_standard_deviations_are_achieved_with_coloured_noise() -> None:
-    """In short: of 40 repetitions, standard deviations are known to 11 %."""
-    ratio = announced_over_achieved("gautier3", 40)
-    assert np.mean(np.abs(ratio - 1.0) < 0.2 + 2 * 0.11) >= 0.95
-    assert abs(np.median(ratio) - 1.0) < 0.15
+def check_announced(found: dynid.Excitation, names: tuple[str, ...], achieved: Array) -> None:
+    """95 % of the parameters within 20 % of what was announced (issue: next best motion)."""
+    ratio = np.array([found.expected[name] for name in names]) / achieved
+    assert np.mean(np.abs(ratio - 1.0) < 0.2) >= 0.95
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gautier3", "puma560", "panda"])
-def test_announced_standard_deviations_are_achieved_in_many_repetitions(name: str) -> None:
-    ratio = announced_over_achieved(name, RUNS)
-    assert np.mean(np.abs(ratio - 1.0) < 0.2) >= 0.95
+def test_announced_standard_deviations_are_achieved_by_identify(name: str) -> None:
+    own, result = experiment(name), first_result(name)
+    found = own.design(after=result, target=weakest(result))
+    repeated = [own.identify(1000 + run, found.motion(RATE)) for run in range(RUNS)]
+    assert all(other.names == result.names for other in repeated)
+    check_announced(found, result.names, np.std([other.values for other in repeated], axis=0, ddof=1))
+
+
+def check_targets(names: tuple[str, ...], starts: int) -> None:
+    """Three weak parameters of each robot, 12 s after 60 s of pick-and-place: a third of their deviations."""
+    ratios, announced = [], []
+    for name in names:
+        own, result = experiment(name), first_result(name)
+        weak = weakest(result)
+        found = own.design(after=result, target=weak, duration=12.0, starts=starts)
+        both = own.identify(7, found.motion(RATE))
+        now = np.array([result.sigma[result.names.index(x)] for x in weak])
+        ratios += list(np.array([both.sigma[both.names.index(x)] for x in weak]) / now)
+        announced += list(np.array([found.expected[x] for x in weak]) / now)
+    assert np.median(ratios) <= 0.3
+    assert np.median(announced) <= 0.3
 
 
 def test_targeted_parameters_become_known() -> None:
-    """Three weak parameters of each of three robots: 12 s after 60 s of pick-and-place."""
-    ratios, announced = [], []
-    for name in ("gautier3", "puma560", "panda"):
-        own, result = experiment(name), first_result(name)
-        names = weakest(result)
-        found = own.design(after=result, target=names, duration=12.0, starts=2)
-        both = own.identify(7, found.motion(RATE))
-        now = np.array([result.sigma[result.names.index(x)] for x in names])
-        ratios += list(np.array([both.sigma[both.names.index(x)] for x in names]) / now)
-        announced += list(np.array([found.expected[x] for x in names]) / now)
-    assert np.median(ratios) <= 0.3
-    assert np.median(announced) <= 0.3
+    check_targets(("gautier3", "puma560", "ur10"), 1)
+
+
+@pytest.mark.slow
+def test_targeted_parameters_of_more_robots_become_known() -> None:
+    check_targets(("gautier3", "puma560", "panda", "ur10", "iiwa", "tx40"), 4)
 
 
 def test_regrouped_parameters_stand_for_the_base_parameters_that_hold_them() -> None:

@@ -121,7 +121,7 @@ class Excitation:
 
     @property
     def targets(self) -> dict[str, tuple[float, float]]:
-        """Standard deviations of targeted parameters by name, now (NaN where unknown) and expected; none without any."""
+        """Standard deviations of targeted parameters by name, now (NaN where unknown) and expected; empty without."""
         known = self.information
         if known is None:
             return {}

@@ -221,9 +221,9 @@ class Information:
         if scores is None:
             variance = (Vt[:rank].T ** 2) @ s[:rank] ** -2.0
         else:
-            gain = (V @ old.T) @ old[:, : len(self.covariance)]
-            variance = np.einsum("ij,jk,ik->i", gain, self.covariance, gain, optimize=True)
-            variance += np.einsum("ij,jk,ik->i", V, scores, V, optimize=True)
+            variance = np.einsum("ij,jk,ik->i", V, scores, V, optimize=True)
+            for f, R in zip(self.inflation, self.known, strict=True):
+                variance += f * ((R @ V.T) ** 2).sum(axis=0)
         sigma = np.sqrt(variance) * self.scale * self.growth
         sigma[np.linalg.norm(Vt[rank:], axis=0) > 1e-3] = np.inf
         return dict(zip(map(str, self.names), sigma.tolist(), strict=True))
