@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,10 +32,14 @@ from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, limits_within_margin, middle_and_half_range
 from dynid.excitation.starts import Candidates, random_points, run_starts
-from dynid.messages import Message, Wording
+from dynid.messages import Message, Option, Wording
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from dynid.estimation.identification import Identification
+    from dynid.excitation.information import Information
 
 PERIOD = 10.0
 BALANCED = (1.0, 0.03)
@@ -73,6 +78,8 @@ def design_excitation(
     rest: Sequence[float] | None = None,
     task: Motion | Excitation | str | Path | None = None,
     margin: float = 0.05,
+    after: Identification | str | Path | None = None,
+    target: str | Sequence[str] | None = None,
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
@@ -87,7 +94,17 @@ def design_excitation(
     position (n, 2), velocity, acceleration, effort, jerk (n,), missing ones unlimited; a share `margin` of them (of the
     half range for positions; efforts excepted) is left unused. `rest` is the pose to start and end in, chosen where
     missing. Ctrl-C and `time_budget` (s of search) keep the best so far; `.history` tells how the search went.
+
+    `after`: a result or its file, to whose data the motion adds; its columns and noise are those of the design.
+    `target`: what is to become known, parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
+    carries), or "unidentifiable" (what the result calls so, or weak). `.expected` announces standard deviations.
     """
+    _check_information_arguments(
+        after, target,
+        {"shape": shape != "fourier", "model": model not in (None, "torque"), "task": bool(task and target)},
+        {"rotor_inertia": rotor_inertia is not None, "friction": friction is not None, "noise": noise is not None},
+        criterion,
+    )  # fmt: skip
     chosen = model or ("energy" if shape == "points" else "torque")
     as_identify = shape == "fourier" and chosen == "torque"
     if criterion is None:
@@ -113,6 +130,11 @@ def design_excitation(
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
         weights = BALANCED  # the default weights would leave the scaling out
     begin = time.monotonic()
+    if after is not None:
+        from dynid.excitation.information import columns_of_result, read_result
+
+        after = read_result(after, robot)
+        rotor_inertia, friction = columns_of_result(after)
     rows = BaseRows.for_robot(robot, model=chosen, rotor_inertia=rotor_inertia, friction=friction)
     moving = shape == "fourier" or bool(np.isfinite(bounds.acceleration).any())
     effort = Effort.for_robot(robot, bounds) if moving else None
@@ -120,16 +142,23 @@ def design_excitation(
         part.warm_up()
     prepared = time.monotonic() - begin
     sigma = None if noise is None else noise_per_channel(noise, rows.rows_per_sample)
-    target = None
+    predicted = None
     if criterion == "v":
         _check_room_to_move(bounds, duration or PERIOD, robot.joint_names)
         states = random_states(robot, whole, duration or PERIOD, harmonics) if task is None else _motion_of(task, robot)
         prediction = Prediction.for_states(rows, states, whole.effort)
-        target = prediction.G
+        predicted = prediction.G
         sigma = NOISE_SHARE * prediction.scale if sigma is None else sigma
+    information = None
+    if after is not None or target is not None:
+        from dynid.excitation.information import TARGET, find_information
+
+        information = find_information(after, rows, target, sigma, (duration or PERIOD) * periods)
+        criterion = criterion if target is None else TARGET
+        sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
-        _checked_rest_pose(rest, whole, bounds, robot), target,
+        _checked_rest_pose(rest, whole, bounds, robot), predicted, information,
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -170,6 +199,40 @@ class _Search:
     on_progress: Progress | None
     rest: Array | None
     target: Array | None = None
+    information: Information | None = None
+
+
+def _check_information_arguments(
+    after: object, target: object, others: Mapping[str, bool], decided: Mapping[str, object], criterion: str | None
+) -> None:
+    """Raise where `after` and `target` do not apply or contradict other arguments.
+
+    others: arguments with values that do not go with either; decided: by a result.
+    """
+    if after is None and target is None:
+        return
+    which = "after" if target is None else "target"
+    for name, given in (*others.items(), *(decided.items() if after is not None else ())):
+        if given:
+            raise ExcitationError(
+                "option_not_applicable", "{option} does not go with {which}: {reason}", option=name,
+                which=which if name in others else "after",
+                reason="joint torques along a fourier motion are designed" if name in others else "the result decides",
+            )  # fmt: skip
+    if target is not None and criterion is not None:
+        raise ExcitationError(
+            "option_not_applicable", "criterion does not go with target, which is one itself", "give one of both",
+        )  # fmt: skip
+    if target == "unidentifiable" and after is None:
+        raise ExcitationError(
+            "target_needs_result", "target 'unidentifiable' needs a result", "give {after}",
+            after=Option("after", "result.json"),
+        )  # fmt: skip
+    if criterion not in (None, "a", "d", "e", "v"):
+        raise ExcitationError(
+            "option_not_applicable", "criterion '{criterion}' knows nothing of data that there are: it does not go "
+            "with after", "choose a, d, e or v", criterion=criterion,
+        )  # fmt: skip
 
 
 def _limit_option_wording(kind: str) -> Wording:
@@ -346,7 +409,16 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     _check_holding_torques(effort, limits, names)
     warnings: list[Message] = []
     problem = FourierProblem(
-        rows, criterion, search.weights, search.noise, limits, effort, period, harmonics, search.target
+        rows,
+        criterion,
+        search.weights,
+        search.noise,
+        limits,
+        effort,
+        period,
+        harmonics,
+        search.target,
+        search.information,
     )
     seeds = [1000 * search.seed + k for k in range(starts)]
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
@@ -369,7 +441,18 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         if hit is None:
             history = _search_history(criterion, seeds, candidates, place)
             return Excitation(
-                rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, search.noise
+                rows.robot,
+                shape,
+                rows,
+                limits,
+                criterion,
+                value,
+                first,
+                tuple(warnings),
+                effort,
+                history,
+                search.noise,
+                search.information,
             )
         refused = Message(
             "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit

@@ -25,6 +25,7 @@ from dynid.storage.files import write_text
 if TYPE_CHECKING:
     from dynid.excitation.feasibility import Effort
     from dynid.excitation.history import SearchHistory
+    from dynid.excitation.information import Information
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class Excitation:
     condition: 2-norm condition number of the raw base columns over one period, or over the rows of the points;
     scaling: S over entries that are not structurally zero; margin: 1 - largest use of a limit over all time.
     history: the course of the search, where one was made; noise (channels,): the deviations it was designed for.
+    information: what was known before, and the parameters that matter.
     """
 
     robot: Robot
@@ -47,6 +49,7 @@ class Excitation:
     effort: Effort | None = None
     history: SearchHistory | None = None
     noise: Array | None = None
+    information: Information | None = None
 
     def motion(self, rate: float) -> Motion:
         """Samples at a rate in Hz: entry, exciting part, exit."""
@@ -105,10 +108,24 @@ class Excitation:
         covariance = np.linalg.pinv(A.T @ A)
         return dict(zip(self.rows.names, np.sqrt(np.diag(covariance)).tolist(), strict=True))
 
-    @property
+    @cached_property
     def expected(self) -> dict[str, float]:
-        """Standard deviation of each parameter by its name, for the assumed noise on the samples of one period."""
-        return self.expected_errors()
+        """Standard deviation of each parameter by its name.
+
+        After a result: of its logs together with one of this motion, recorded and filtered alike, with their coloured
+        noise; else for the assumed noise on the samples of one period.
+        """
+        return (
+            self.expected_errors() if self.information is None else self.information.expected(self.motion, self.matrix)
+        )
+
+    @property
+    def targets(self) -> dict[str, tuple[float, float]]:
+        """Standard deviations of targeted parameters by name, now (NaN where unknown) and expected; empty without."""
+        known = self.information
+        if known is None:
+            return {}
+        return {str(known.names[k]): (float(known.present[k]), self.expected[known.names[k]]) for k in known.targeted}
 
     def save(self, path: str | Path, *, rate: float = 100.0) -> None:
         """Write the motion: .csv (t, q, v, a), or .json / .yaml as a ROS trajectory_msgs/JointTrajectory."""

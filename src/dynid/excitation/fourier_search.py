@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.optimize
@@ -17,6 +18,9 @@ from dynid.excitation.shape import middle_and_half_range
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from dynid.excitation.information import Information
 
 # A smooth map from all coefficients to those that respect the limits at every checked instant.
 #
@@ -84,7 +88,10 @@ class _OutOfTimeError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FourierProblem:
-    """What is to be minimised: base rows of a model over one period, inside the limits; target: of criterion v."""
+    """What is to be minimised: base rows of a model over one period, inside the limits; target: of criterion v.
+
+    information: what is known before, to which the rows add; criterion `target` is that of its targeted parameters.
+    """
 
     rows: BaseRows
     criterion: str
@@ -95,6 +102,7 @@ class FourierProblem:
     period: float
     harmonics: int
     target: Array | None = None
+    information: Information | None = None
 
     @property
     def mid_range(self) -> Array:
@@ -103,6 +111,8 @@ class FourierProblem:
 
     def criterion_for(self, rows: int) -> Criterion:
         """Return the criterion for a matrix of so many rows."""
+        if self.information is not None:
+            return self.information.criterion(rows, self.criterion, self.target)
         noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.rows_per_sample)
         return find_criterion(
             self.criterion, weights=self.weights, mask=self.rows.nonzero_entries(rows), noise=noise, target=self.target
@@ -166,7 +176,8 @@ def search_series_from_start(
         motion = problem.motion_of_coefficients(y, basis, t)
         rows = smooth_rows.rows_along(motion)
         value, slope, figure = judge.smooth_value(rows.matrix(), sharp)
-        recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
+        times = 2 * SAMPLES / len(t) if problem.information is None else 1.0  # whose rows stand for the whole motion
+        recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, times))
         gradient = rows.adjoint(slope)
         if problem.effort is not None:
             extra, more = problem.effort.torque_penalty(motion)

@@ -57,6 +57,12 @@ def excite(
         float | None,
         typer.Option(help="standard deviation of the noise on every row (default: 1; criterion v: 1 % of each effort)"),
     ] = None,
+    after: Annotated[
+        Path | None, typer.Option(help="a result of identify, to whose data the motion is to add what it can")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="what is to become known: names (M6,Fv3), payload or unidentifiable")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
     lock: LockOption = None,
@@ -70,7 +76,7 @@ def excite(
     from dynid.cli.output import motions
     from dynid.excitation.design import design_excitation
 
-    keep = [Path(robot), *([] if task is None else [task])]
+    keep = [Path(robot), *(file for file in (task, after) if file is not None)]
     terminal.check_output_path("--out", out, suffixes=(".csv",), keep=keep)
     if not 0.0 < rate < float("inf"):
         raise DynidError(
@@ -90,7 +96,7 @@ def excite(
             loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
             friction=None if friction is None else tuple(word for word in friction.split(",") if word),
             duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
-            periods=periods, noise=noise, task=task, margin=margin,
+            periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
             on_progress=(lambda text, done: bar.update(progress, completed=done, description=text)) if bar else None,
         )  # fmt: skip
     for place, write in motions.excitation_output_files(found, out, rate) if out else ():

@@ -70,7 +70,7 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
     screen.print(limit_use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
-    screen.print(expected_errors_table(excitation))
+    screen.print(expected_errors_table(excitation) if excitation.information is None else target_table(excitation))
     screen.print(
         f"{margin_text(excitation)}; no limit is exceeded at any instant (proven by roots)",
         highlight=False,
@@ -114,6 +114,18 @@ def expected_errors_table(excitation: Excitation) -> Table:
     return table
 
 
+def target_table(excitation: Excitation) -> Table:
+    """Table of the targeted parameters: standard deviations now, and expected with a log of this motion."""
+    from rich.table import Table
+
+    rows = [(name, now, then, then / now) for name, (now, then) in excitation.targets.items()]
+    shown = "the targets" if len(rows) <= WORST else f"{WORST} of {len(rows)} targets"
+    table = Table("parameter", "now", "expected", "ratio", box=None, title=f"standard deviations of {shown}")
+    for name, *figures in sorted(rows, key=lambda row: -row[3] if math.isfinite(row[3]) else -math.inf)[:WORST]:
+        table.add_row(escape_markup(name), *(f"{x:.3g}" if math.isfinite(x) else "-" for x in figures))
+    return table
+
+
 def excitation_output_files(
     excitation: Excitation, out: Path, rate: float
 ) -> list[tuple[Path, Callable[[Path], object]]]:
@@ -141,6 +153,10 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[s
         },
         "noise": float(noise[0]) if (noise == noise[0]).all() else noise.tolist(),
         "expected_errors": excitation.expected,
+        "targets": {
+            name: {"now": now if math.isfinite(now) else None, "expected": then if math.isfinite(then) else None}
+            for name, (now, then) in excitation.targets.items()
+        },
         "warnings": list(excitation.warnings),
         "files": list(files),
         "history": None if excitation.history is None else excitation.history.facts(),
