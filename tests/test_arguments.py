@@ -313,7 +313,7 @@ changes("design_excitation", design_points, limits={**ALONE, "acceleration": 8.0
 without: Call = lambda **k: design_points(**{"limits": ALONE, **k})  # noqa: E731
 refused("design_excitation", "rest needs a motion", without, rest=[0.3])
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "effort": 3.0})
-refused("design_excitation", "at its position limit", design_points, rest=[2.0])
+changes("Excitation.motion", lambda **k: excitation().motion(20.0, **k), speed=0.5)
 changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
 
 
@@ -325,6 +325,7 @@ def saved_motion(**k: Any) -> list[Path]:
 
 
 changes("Excitation.save", saved_motion, rate=50.0)
+changes("Excitation.save", saved_motion, speed=0.5)
 
 # ----------------------------------------------------------------------------------------------------------------- data
 

@@ -24,7 +24,7 @@ from dynid.excitation.fourier_search import (
 )
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
-from dynid.excitation.points_search import design_points
+from dynid.excitation.points_search import TORQUE_RATE, design_points
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, middle_and_half_range
@@ -74,9 +74,9 @@ def design_excitation(
     repeated) and `points` (energy model; `points` rows, fifth-order polynomials between them, as long as they take).
     What one shape or criterion does not use is refused. Criteria: condition, frobenius, scaling, condition+scaling
     (weights l1, l2), a, d, e (with `noise` per channel). `limits` overrides the robot's: position (n, 2), velocity,
-    acceleration, effort (n,), missing ones unlimited. `rest` is the pose to start and end in, chosen where
-    missing. Ctrl-C and `time_budget` (s of search) keep the best so far;
-    `.history` tells how the search went.
+    acceleration, effort (n,), missing ones unlimited. `rest` is the pose (rad, m) in which the robot stands: the motion
+    starts and ends there, with an approach and a return at a quarter of the speed limits. Ctrl-C and `time_budget` (s
+    of search) keep the best so far; `.history` tells how the search went.
     """
     _check_arguments(
         shape,
@@ -105,7 +105,7 @@ def design_excitation(
     sigma = None if noise is None else noise_per_channel(noise, rows.rows_per_sample)
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
-        _checked_rest_pose(rest, bounds, robot),
+        _checked_rest_pose(rest, bounds, robot, effort),
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -231,8 +231,10 @@ def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Seque
             )  # fmt: skip
 
 
-def _checked_rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
-    """Rest pose as an array, None where it is free; raise where it is outside the limits."""
+def _checked_rest_pose(
+    rest: Sequence[float] | None, limits: Limits, robot: Robot, effort: Effort | None
+) -> Array | None:
+    """Rest pose as an array, None where it is free; raise where it is outside the limits or cannot be held."""
     if rest is None:
         return None
     pose = np.array(rest, dtype=np.float64)
@@ -247,6 +249,13 @@ def _checked_rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robo
                 "rest_pose_outside_limits", "the rest pose has joint '{joint}' at {position:g}, outside its limits "
                 "{lower:g} to {upper:g}", joint=name, position=pose[j], lower=lower, upper=upper,
             )  # fmt: skip
+    held = np.zeros(1) if effort is None else effort.holding_torque_shares(pose[None])[0]
+    if held.max() > 1.0:
+        raise ExcitationError(
+            "rest_pose_exceeds_effort", "holding the rest pose takes {percent:.0f} % of the effort limit of joint "
+            "'{joint}'", "choose another rest pose", joint=robot.joint_names[int(np.argmax(held))],
+            percent=100.0 * held.max(),
+        )  # fmt: skip
     return pose
 
 
@@ -376,8 +385,11 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
         starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
-        on_progress=search.on_progress, on_history=courses.append, rest=search.rest,
+        on_progress=search.on_progress, on_history=courses.append,
     )  # fmt: skip
+    if search.rest is not None:
+        shape = shape.with_approach(search.rest, limits)
+        _check_approach_torques(search, shape)
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
@@ -394,6 +406,16 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     return Excitation(
         rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise
     )
+
+
+def _check_approach_torques(search: _Search, shape: PointsShape) -> None:
+    """Raise where torques exceed their limits on the way from or to a given pose of rest."""
+    use = np.zeros(1) if search.effort is None else search.effort.use_of_limits(shape.motion(TORQUE_RATE))
+    if use.max() > 1.0:
+        raise ExcitationError(
+            "no_entry_from_rest", "no way from the rest pose keeps the effort limit of joint '{joint}'",
+            "choose another rest pose", joint=search.rows.robot.joint_names[int(np.argmax(use))],
+        )  # fmt: skip
 
 
 def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:

@@ -29,16 +29,21 @@ def find_entry_segment(
     names: tuple[str, ...],
     accept: Callable[[Quintics], bool],
 ) -> Quintics:
-    """Shortest acceptable segment from rest to a state (q, v, a), from a rest pose of its choice or the given one."""
+    """Shortest acceptable segment from a rest pose of its choice to a state (q, v, a), after an approach to that pose.
+
+    rest (n,): where the approach begins; there is none where it is missing.
+    """
     q, v, a = state
     still = np.zeros_like(q)
     stops = names[0]
     for T in _DURATIONS:
-        for places in _candidate_rest_positions(q, v, float(T), limits) if rest is None else [rest[:, None]]:
+        for places in _candidate_rest_positions(q, v, float(T), limits):
             chosen, use = _best_rest_positions(places, state, float(T), limits)
             stops = names[int(np.argmax(use))]
             if use.max() <= 1.0:
                 entry = Quintics(np.array([T]), np.stack([chosen, q]), np.stack([still, v]), np.stack([still, a]))
+                if rest is not None:
+                    entry = entry.with_approach(rest, limits)
                 if accept(entry):
                     return entry
     raise ExcitationError(
