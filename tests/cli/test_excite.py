@@ -53,7 +53,8 @@ def test_files_for_controllers_are_shown_and_simulated(dynid: CommandLine, tmp_p
         assert json.loads(shown.read_text())["duration"] == pytest.approx(duration / speed, abs=0.02)
     assert len(table.read_text().splitlines()) == pytest.approx(1000 * duration, abs=3)
     assert names(tmp_path) == {
-        "m.script", "m.html", "n.json", "n_full_speed.json", "n.html", "o.csv", "o.yaml", "o.html", "view.json", "facts.json"
+        "m.script", "m.html", "n.json", "n_full_speed.json", "n.html", "o.csv", "o.yaml", "o.html",
+        "view.json", "facts.json",
     }  # fmt: skip
     for out in (goal, table):
         dynid("simulate", "ur10", out, "--out", tmp_path / "log.csv", code=None)
