@@ -192,7 +192,7 @@ def test_rounded_goals_do_not_shake_the_robot(
 ) -> None:
     """Controllers put quintics through the points."""
     ur10.save(tmp_path / "goal.yml", rate=rate, speed=speed)
-    read, motion = read_motion(tmp_path / "goal.yml", ur10.robot), ur10.motion(rate or 100.0, speed=speed)
+    read, motion = read_motion(tmp_path / "goal.yml", ur10.robot), ur10.motion(rate or 100.0 * speed, speed=speed)
     fine = np.arange(0.0, motion.t[-1], 2e-3)
     played, exact = (Quintics(np.diff(x.t), x.q, x.v, x.a).sample(fine) for x in (read, motion))
     assert np.abs(played.a - exact.a).max() < 0.02

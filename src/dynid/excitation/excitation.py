@@ -124,8 +124,9 @@ class Excitation:
         """Write the motion by the suffix of the file.
 
         .csv has t, q, v, a; .json and .yaml are the goal of a ROS 2 `FollowJointTrajectory` action; .script is
-        URScript with servoj. rate: samples per second; where missing 100, in URScript the rate of the controller.
-        speed: share of the designed speed, for a rehearsal (see `motion`).
+        URScript with servoj. rate: samples per second; where missing 100 (in the goal of a rehearsal as many points as
+        at full speed), in URScript the rate of the controller. speed: share of the designed speed, for a rehearsal
+        (see `motion`).
         """
         write_motion(self, Path(path), rate, speed)
 
@@ -221,6 +222,8 @@ def write_motion(excitation: Excitation, path: Path, rate: float | None, speed: 
     """Write the samples of a motion to a file by its suffix, one of SUFFIXES."""
     robot, suffix = excitation.robot, path.suffix.lower()
     chosen = check_motion_file(robot, path, rate)
+    if rate is None and suffix not in (".csv", ".script"):
+        chosen *= speed  # as many points as at full speed: quintics through them are as accurate
     motion = excitation.motion(chosen, speed=speed)
     remark = f"{_printable(robot.name)}: {motion.t[-1]:.4g} s at {chosen:g} Hz, " + (
         "at the designed speed" if speed == 1.0 else f"a rehearsal at {100.0 * speed:.4g} % of the designed speed"

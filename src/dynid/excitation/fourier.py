@@ -169,7 +169,7 @@ class FourierShape:
     ) -> FourierShape:
         """Choose where to enter the series, and polynomials from and to rest that `accept` allows."""
         refusal: ExcitationError | None = None
-        for phase in _phases_far_from_limits(coefficients, period, limits):
+        for phase in _phases_far_from_limits(coefficients, period, limits, rest):
             q, v, a = (x[0] for x in _sample_series(coefficients, period, np.array([phase])))
             try:
                 entry = find_entry_segment((q, v, a), limits, rest, names, accept)
@@ -231,10 +231,18 @@ def _sample_series(x: Array, period: float, t: Array) -> tuple[Array, Array, Arr
     return basis.q @ x.T, basis.v @ x.T, basis.a @ x.T
 
 
-def _phases_far_from_limits(x: Array, period: float, limits: Limits) -> list[float]:
-    """A few instants at which speeds and accelerations are far from their limits, the farthest first."""
+def _phases_far_from_limits(x: Array, period: float, limits: Limits, rest: Array | None) -> list[float]:
+    """A few instants at which speeds and accelerations are far from their limits, the farthest first.
+
+    With a pose of rest (n,), that comes first whose pose is reached from there in the shortest time.
+    """
     t = np.arange(SAMPLES, dtype=np.float64) * (period / SAMPLES)
-    _, v, a = _sample_series(x, period, t)
+    q, v, a = _sample_series(x, period, t)
     use = np.maximum(np.abs(v) / limits.velocity, np.abs(a) / limits.acceleration)
     calm = np.argsort(use.max(axis=1))[: SAMPLES // 2]
-    return [float(t[k]) for k in calm[:: len(calm) // _PHASES]]
+    chosen = calm[:: len(calm) // _PHASES]
+    if rest is not None:
+        way = np.abs(q[chosen] - rest)
+        needed = np.maximum(way / limits.velocity, np.sqrt(way / limits.acceleration))
+        chosen = chosen[np.argsort(needed.max(axis=1), kind="stable")]
+    return [float(t[k]) for k in chosen]
