@@ -16,6 +16,7 @@ from dynid import DynidError, Excitation, Robot, design_excitation, load_robot
 from dynid.cli.output.recordings import read_motion, read_script_positions
 from dynid.excitation.excitation import ros_goal_text
 from dynid.excitation.feasibility import Effort
+from dynid.excitation.fourier import FourierShape
 from dynid.excitation.quintics import APPROACH, Quintics
 from robots import random_tree, smooth_path
 
@@ -131,23 +132,35 @@ def test_speeds_out_of_range_are_refused(speed: float, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_rehearsal_that_momentum_no_longer_carries_is_refused(tmp_path: Path) -> None:
-    """A pendulum passes the horizontal by momentum: its torque is 9.81 cos(q) + a, small where it falls freely."""
-    arm = Robot.from_mdh([{"alpha": np.pi / 2}], name="arm").with_parameters(np.array([0.0] * 5 + [1, 1, 0, 0, 1, 0]))
-    found = design_excitation(arm, limits={"position": [[-2.0, 2.0]], "velocity": 9.0, "acceleration": 30.0}, starts=1)
-    motion = found.motion(400.0)
-    gravity = np.abs(9.81 * np.cos(motion.q)).max()
-    tau = np.abs(9.81 * np.cos(motion.q) + motion.a).max()
-    effort = Effort.for_robot(arm, replace(found.limits, effort=np.array([0.99 * gravity])))
-    assert effort is not None
-    assert tau > gravity  # so that the limit below refuses slow motions alone
-    held = replace(found, effort=replace(effort, limit=np.array([1.02 * tau])))
-    assert held.motion(100.0, speed=0.2).t[-1] == pytest.approx(found.duration / 0.2, abs=0.02)
-    weak = replace(found, effort=effort)
+@pytest.mark.parametrize(("rate", "speed"), [(1e9, 1.0), (1e300, 1.0), (100.0, 1e-9), (100.0, 1e-320)])
+def test_motions_too_long_for_any_file_are_refused(rate: float, speed: float, tmp_path: Path) -> None:
     with pytest.raises(DynidError) as error:
-        weak.save(tmp_path / "m.csv", speed=0.05)
-    assert error.value.code == "slow_motion_exceeds_effort"
+        design(0, "fourier").save(tmp_path / "m.csv", rate=rate, speed=speed)
+    assert error.value.code == "too_many_samples"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_rehearsal_that_momentum_no_longer_carries_is_refused(tmp_path: Path) -> None:
+    """A pendulum of torque 9.81 cos(q) + a reaches the horizontal by its momentum, and could not be held there."""
+    arm = Robot.from_mdh([{"alpha": np.pi / 2}], name="arm").with_parameters(np.array([0.0] * 5 + [1, 1, 0, 0, 1, 0]))
+    limits = {"position": [[-2.0, 2.0]], "velocity": 9.0, "acceleration": 30.0}
+    found = design_excitation(arm, limits=limits, starts=1, time_budget=0.2)
+    strong, weak = (Effort.for_robot(arm, replace(found.limits, effort=np.array([most]))) for most in (9.9, 8.0))
+    assert strong is not None
+    assert weak is not None
+    swing = FourierShape.with_entry_and_exit(
+        np.array([[-0.8, 0.0, 0.8]]), np.pi, 2, limits=found.limits, rest=None, names=arm.joint_names,
+        accept=lambda path: bool(weak.use_of_limits(path.sample(np.arange(0.0, path.duration, 0.005))).max() < 1.0),
+    )  # fmt: skip
+    full = swing.motion(200.0)
+    assert_allclose(weak.torque_shares(full), (9.81 * np.cos(full.q) + full.a) / 8.0, atol=1e-9)
+    assert weak.use_of_limits(full).max() < 1.0 < weak.holding_torque_shares(full.q).max()
+    assert replace(found, shape=swing, effort=strong).motion(100.0, speed=0.2).q.max() == pytest.approx(0.0, abs=1e-4)
+    replace(found, shape=swing, effort=weak).save(tmp_path / "full.csv")
+    with pytest.raises(DynidError) as error:
+        replace(found, shape=swing, effort=weak).save(tmp_path / "slow.csv", speed=0.2)
+    assert error.value.code == "slow_motion_exceeds_effort"
+    assert [file.name for file in tmp_path.iterdir()] == ["full.csv"]
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,11 @@ class Excitation:
             raise ExcitationError(
                 "speed_out_of_range", "the speed must be above 0 and at most 1 (100 %), got {speed}", speed=speed,
             )  # fmt: skip
+        if self.duration * rate / speed > MOST:
+            raise ExcitationError(
+                "too_many_samples", "the motion of {length:.6g} s would have {count:.3g} samples", "lower the rate",
+                length=self.duration / speed, count=self.duration * rate / speed,
+            )  # fmt: skip
         if speed == 1.0:
             return self.shape.motion(rate)
         if self.effort is not None:
@@ -188,6 +193,8 @@ SUFFIXES = (".csv", ".json", ".yaml", ".yml", ".script")
 """Of files that hold a motion."""
 RATE = 100.0
 """Samples per second where none are asked for."""
+MOST = 10_000_000
+"""Samples of a motion; more is a mistake in the rate."""
 _TORQUE_RATE = 200.0
 _ROUNDING = 0.01
 """What rounding may change of the accelerations (rad/s^2, m/s^2) of quintics through the points of a goal."""
@@ -197,8 +204,9 @@ SCRIPT_STEP = "dynid_step"
 
 def _check_slow_torques(motion: Motion, speed: float, effort: Effort, names: tuple[str, ...]) -> None:
     """Raise ExcitationError where a motion that keeps its torque limits does not keep them at a share of its speed."""
-    use = effort.use_of_limits(Motion(motion.t / speed, motion.q, speed * motion.v, speed**2 * motion.a))
-    if use.max() > 1.0:
+    slow = Motion(motion.t / speed, motion.q, speed * motion.v, speed**2 * motion.a)
+    use = effort.use_of_limits(slow)
+    if (use > np.maximum(effort.use_of_limits(motion), 1.0)).any():
         raise ExcitationError(
             "slow_motion_exceeds_effort", "at {percent:.3g} % of its speed the motion takes {use:.0f} % of the effort "
             "limit of joint '{joint}'", "momentum carries the weight at full speed; narrow the position limits",

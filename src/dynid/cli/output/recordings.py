@@ -17,7 +17,7 @@ import numpy as np
 from dynid.cli.terminal import escape_markup
 from dynid.concurrency import NEEDS_SPAWN, is_polars_without_threads
 from dynid.errors import DynidError, LogError, MotionError
-from dynid.excitation.excitation import SCRIPT_STEP
+from dynid.excitation.excitation import MOST, SCRIPT_STEP
 from dynid.excitation.quintics import Quintics
 from dynid.logs.cameras import Camera, Triangulation, read_cameras, triangulate
 from dynid.logs.column_names import reaction_channels
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SUFFIXES = (".csv", ".parquet", ".npz")
-MOST = 10_000_000
-"""Samples of a resampled motion; more is a mistake in the rate."""
 
 _KEYS = {"positions": "q", "velocities": "v", "accelerations": "a"}
 _YAML_FORM = Message("unknown_yaml", "this is not the YAML that dynid excite writes", "use its .csv or .json")
