@@ -323,6 +323,7 @@ refused("design_excitation", "needs a motion", without, limits={**ALONE, "effort
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "jerk": 3.0})
 refused("design_excitation", "the margin allows", design_points, rest=[2.0])
 refused("design_excitation", "at its position limit", lambda **k: design_points(margin=0.0, **k), rest=[2.0])
+changes("Excitation.motion", lambda **k: excitation().motion(20.0, **k), speed=0.5)
 changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
 
 
@@ -334,6 +335,7 @@ def saved_motion(**k: Any) -> list[Path]:
 
 
 changes("Excitation.save", saved_motion, rate=50.0)
+changes("Excitation.save", saved_motion, speed=0.5)
 
 # ----------------------------------------------------------------------------------------------------------------- data
 

@@ -253,11 +253,11 @@ def test_files(tmp_path: Path) -> None:
     table = np.loadtxt(tmp_path / "m.csv", delimiter=",", skiprows=1)
     motion = found.motion(50.0)
     assert_allclose(table, np.column_stack([motion.t, motion.q, motion.v, motion.a]), atol=0)
-    message = json.loads((tmp_path / "m.json").read_text())
+    message = json.loads((tmp_path / "m.json").read_text())["trajectory"]
     assert message["joint_names"] == list(found.robot.joint_names)
     assert len(message["points"]) == len(motion)
     assert message["points"][50]["time_from_start"] == {"sec": 1, "nanosec": 0}
-    assert "time_from_start: {sec: 1, nanosec: 0}" in (tmp_path / "m.yaml").read_text()
+    assert '"time_from_start":{"sec":1,"nanosec":0}' in (tmp_path / "m.yaml").read_text()
     with pytest.raises(DynidError, match="cannot write"):
         found.save(tmp_path / "m.txt")
     with pytest.raises(DynidError, match="rate"):

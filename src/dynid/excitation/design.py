@@ -27,7 +27,7 @@ from dynid.excitation.fourier_search import (
 )
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
-from dynid.excitation.points_search import design_points
+from dynid.excitation.points_search import TORQUE_RATE, design_points
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, limits_within_margin, middle_and_half_range
@@ -92,8 +92,9 @@ def design_excitation(
     `friction` means the columns that `identify` uses: rotor inertias, viscous and Coulomb friction, offsets; for
     `points` and models without torques criterion condition of the rigid columns. `limits` overrides the robot's:
     position (n, 2), velocity, acceleration, effort, jerk (n,), missing ones unlimited; a share `margin` of them (of the
-    half range for positions; efforts excepted) is left unused. `rest` is the pose to start and end in, chosen where
-    missing. Ctrl-C and `time_budget` (s of search) keep the best so far; `.history` tells how the search went.
+    half range for positions; efforts excepted) is left unused. `rest` is the pose (rad, m) in which the robot
+    stands: the motion starts and ends there, with an approach and a return at a quarter of the speed limits. Ctrl-C and
+    `time_budget` (s of search) keep the best so far; `.history` tells how the search went.
 
     `after`: a result or its file, to whose data the motion adds; its columns and noise are those of the design.
     `target`: what is to become known, parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
@@ -158,7 +159,7 @@ def design_excitation(
         sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
-        _checked_rest_pose(rest, whole, bounds, robot), predicted, information,
+        _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information,
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -356,9 +357,9 @@ def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Seque
 
 
 def _checked_rest_pose(
-    rest: Sequence[float] | None, limits: Limits, within_margin: Limits, robot: Robot
+    rest: Sequence[float] | None, limits: Limits, within_margin: Limits, robot: Robot, effort: Effort | None
 ) -> Array | None:
-    """Rest pose as an array, None where it is free; raise where it is outside the limits, or in their margin."""
+    """Rest pose as an array, None where it is free; raise where it is outside the limits or margin, or not held."""
     if rest is None:
         return None
     pose = np.array(rest, dtype=np.float64)
@@ -380,6 +381,13 @@ def _checked_rest_pose(
                 "the margin allows ({lower:.6g} to {upper:.6g})", "choose another pose or a smaller {option}",
                 joint=name, position=pose[j], lower=lower, upper=upper, option=Wording("margin", "--margin"),
             )  # fmt: skip
+    held = np.zeros(1) if effort is None else effort.holding_torque_shares(pose[None])[0]
+    if held.max() > 1.0:
+        raise ExcitationError(
+            "rest_pose_exceeds_effort", "holding the rest pose takes {percent:.0f} % of the effort limit of joint "
+            "'{joint}'", "choose another rest pose", joint=robot.joint_names[int(np.argmax(held))],
+            percent=100.0 * held.max(),
+        )  # fmt: skip
     return pose
 
 
@@ -531,9 +539,11 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
         starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
-        on_progress=search.on_progress, on_history=courses.append, rest=search.rest,
-        target=search.target,
+        on_progress=search.on_progress, on_history=courses.append, target=search.target,
     )  # fmt: skip
+    if search.rest is not None:
+        shape = shape.with_approach(search.rest, limits)
+        _check_approach_torques(search, shape)
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
@@ -552,6 +562,16 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     return Excitation(
         rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise
     )
+
+
+def _check_approach_torques(search: _Search, shape: PointsShape) -> None:
+    """Raise where torques exceed their limits on the way from or to a given pose of rest."""
+    use = np.zeros(1) if search.effort is None else search.effort.use_of_limits(shape.motion(TORQUE_RATE))
+    if use.max() > 1.0:
+        raise ExcitationError(
+            "no_entry_from_rest", "no way from the rest pose keeps the effort limit of joint '{joint}'",
+            "choose another rest pose", joint=search.rows.robot.joint_names[int(np.argmax(use))],
+        )  # fmt: skip
 
 
 def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.cli.log_options import LogReader
-from dynid.cli.output.recordings import read_motion, robot_with_joints_of_motion
-from dynid.cli.terminal import escape_markup, show_note
+from dynid.cli.output.recordings import read_motion, read_script_positions, robot_with_joints_of_motion
+from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
@@ -126,16 +126,49 @@ def target_table(excitation: Excitation) -> Table:
     return table
 
 
+def parse_speed(text: str) -> float:
+    """Parse --speed: a share of the designed speed, `25%` or `0.25`."""
+    try:
+        speed = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        speed = math.nan
+    if not 0.0 < speed <= 1.0:
+        raise DynidError(
+            "speed_out_of_range", "--speed {text}:", "give a share of the designed speed, such as 25% or 0.25",
+            text=text,
+        )  # fmt: skip
+    return speed
+
+
 def excitation_output_files(
-    excitation: Excitation, out: Path, rate: float
+    excitation: Excitation, out: Path, rate: float | None, speed: float
 ) -> list[tuple[Path, Callable[[Path], object]]]:
-    """Files to write with their writers: the CSV, a ROS trajectory and a page beside it."""
-    save = partial(excitation.save, rate=rate)
-    page = partial(write_page, excitation)
-    return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
+    """Files to write with their writers: the motion, with a ROS goal beside a CSV, and a page.
+
+    A rehearsal takes the name that was given, so that nobody runs it fast by mistake; the motion at full speed goes
+    beside it.
+    """
+    places = [out, out.with_suffix(".yaml")] if out.suffix.lower() == ".csv" else [out]
+    files: list[tuple[Path, Callable[[Path], object]]] = [
+        (place, partial(excitation.save, rate=rate, speed=speed)) for place in places
+    ]
+    if speed < 1.0:
+        fast = [place.with_stem(f"{place.stem}_full_speed") for place in places]
+        files += [(place, partial(excitation.save, rate=rate)) for place in fast]
+    return [*files, (out.with_suffix(".html"), partial(write_page, excitation))]
 
 
-def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
+def show_rehearsal(excitation: Excitation, out: Path, speed: float, screen: Console) -> None:
+    """Print what a rehearsal is for, and where the motion at full speed is."""
+    print_line(
+        screen,
+        f"rehearsal: {out.name} follows the same path at {100.0 * speed:.4g} % of the speed, in "
+        f"{excitation.duration / speed:.1f} s. It is for watching: friction and inertias are identified poorly from "
+        f"it. The motion to identify from is {out.stem}_full_speed{out.suffix}.",
+    )
+
+
+def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: float) -> dict[str, object]:
     """Data of the designed motion for `--json`; noise: one number, or a list of one per channel where they differ."""
     noise = excitation.assumed_noise
     return {
@@ -147,6 +180,7 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[s
         "scaling": excitation.scaling,
         "margin": excitation.margin,
         "duration": excitation.duration,
+        "speed": speed,
         "use": {
             name: dict(zip(LIMITED, map(float, use), strict=True))
             for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
@@ -172,7 +206,7 @@ SHOWN = 5
 
 def robot_with_joints_of_path(file: Path, robot: Robot, reader: LogReader) -> Robot:
     """Robot without the joints that a motion or log does not have."""
-    if file.suffix.lower() in (".json", ".yaml", ".yml"):
+    if file.suffix.lower() in (".json", ".yaml", ".yml", ".script"):
         return robot_with_joints_of_motion(file, robot)
     reader.read_log(str(file))
     return reader.robot_with_locks()
@@ -188,6 +222,8 @@ def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         motion = read_motion(file, robot)
         return make_joint_path(robot, motion.t, motion.q)
+    if file.suffix.lower() == ".script":
+        return make_joint_path(robot, *read_script_positions(file, robot))
     log = reader.read_log(str(file))
     try:
         return make_joint_path(robot, log.t, log.q)
