@@ -22,7 +22,7 @@ from dynid.robot.transform import Array
 from dynid.storage.files import write_text
 
 if TYPE_CHECKING:
-    from dynid.excitation.feasibility import Effort
+    from dynid.excitation.feasibility import Clearance, Effort
     from dynid.excitation.history import SearchHistory
 
 
@@ -46,6 +46,7 @@ class Excitation:
     effort: Effort | None = None
     history: SearchHistory | None = None
     noise: Array | None = None
+    clearance: Clearance | None = None
 
     def motion(self, rate: float) -> Motion:
         """Samples at a rate in Hz: entry, exciting part, exit."""
