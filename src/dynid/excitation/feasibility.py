@@ -504,16 +504,29 @@ class Clearance:
                 link, mount = np.full(len(near), self.solids[i].link), np.full(len(near), MOUNT)
                 normal = np.tile(-plane.normal, (len(near), 1))
                 found.append((Contacts(near, link, mount, p[near], p[near], normal, d[near]), self.cell.clearance))
-        for i, j, need in self.pairs:
+        for i, j, need in self._pairs_within(poses, float(more.max())):
             contacts = self._near_pair(poses, i, j, need + more)
             if len(contacts.sample):
                 found.append((contacts, need))
         return found
 
+    def _pairs_within(self, poses: Poses, more: float) -> list[tuple[int, int, float]]:
+        """Pairs whose balls come nearer than what they need and `more` at some sample."""
+        if not self.pairs:
+            return []
+        centres = np.stack([
+            poses.rotation[s.link] @ self._boxes[k][0] + poses.position[s.link] for k, s in enumerate(self.solids)
+        ])  # fmt: skip
+        i, j = np.array([pair[:2] for pair in self.pairs]).T
+        radius = np.array([self._boxes[k][2] + s.radius for k, s in enumerate(self.solids)])
+        way = centres[i] - centres[j]
+        least = np.sqrt(np.einsum("PNi,PNi->PN", way, way).min(axis=1)) - radius[i] - radius[j]
+        return [pair for pair, d in zip(self.pairs, least, strict=True) if d < pair[2] + more]
+
     def _point_jacobian(self, frames: _Frames, sample: Integers, link: Integers, p: Array) -> Array:
         """Derivatives (K, joints, 3) of points p (K, 3) on links, at samples, by the tree's joints."""
         z = frames.axis[sample]
-        turned = np.cross(z, p[:, None] - frames.origin[sample])
+        turned = _cross(z, p[:, None] - frames.origin[sample])
         return np.where(self._carried[link][:, :, None], np.where(self._revolute[:, None], turned, z), 0.0)
 
     def _tool_points(self) -> list[tuple[int, Array]]:
@@ -533,26 +546,31 @@ class Clearance:
         """
         N = len(v)
         value, gq, gv = 0.0, np.zeros_like(v), np.zeros_like(v)
+        turning, moving = self._link_velocities(frames.poses, v)
         for link, points in self._tool_points():
-            R, o = frames.poses.rotation[link], frames.poses.position[link]
-            chain = np.flatnonzero(self._carried[link])
-            for x in points:
-                J = self._point_jacobian(frames, np.arange(N), np.full(N, link), R @ x + o)[:, chain]
-                parts = J * v[:, chain, None]
-                velocity = parts.sum(axis=1)
-                speed = np.linalg.norm(velocity, axis=1)
-                over = np.maximum(speed / limit - 1.0, 0.0)
-                if not over.any():
-                    continue
-                value += float(over @ over) / N
-                by = (2.0 / N / limit) * (over / np.maximum(speed, 1e-12))[:, None] * velocity
-                gv[:, chain] += np.einsum("Nji,Ni->Nj", J, by)
-                z = np.where(self._revolute[chain][:, None], frames.axis[:, chain], 0.0)
-                after = velocity[:, None] - np.cumsum(parts, axis=1) + parts
-                turning = z * v[:, chain, None]
-                before = np.cumsum(turning, axis=1) - turning
-                slope = np.cross(z, after) + np.cross(before, J)
-                gq[:, chain] += np.einsum("Nji,Ni->Nj", slope, by)
+            arms = points @ frames.poses.rotation[link].transpose(0, 2, 1)
+            velocities = moving[link][:, None] + _cross(turning[link][:, None], arms)
+            speeds = np.sqrt(np.einsum("NPi,NPi->NP", velocities, velocities))
+            at, point = np.nonzero(speeds > limit)
+            if not len(at):
+                continue
+            velocity, speed, chain = velocities[at, point], speeds[at, point], np.flatnonzero(self._carried[link])
+            J = self._point_jacobian(
+                frames, at, np.full(len(at), link), arms[at, point] + frames.poses.position[link][at]
+            )[:, chain]
+            over = speed / limit - 1.0
+            value += float(over @ over) / N
+            by = (2.0 / N / limit) * (over / speed)[:, None] * velocity
+            rates = v[at][:, chain, None]
+            z = np.where(self._revolute[chain][:, None], frames.axis[at][:, chain], 0.0)
+            parts, turns = J * rates, z * rates
+            after = velocity[:, None] - np.cumsum(parts, axis=1) + parts
+            before = np.cumsum(turns, axis=1) - turns
+            by_q, by_v = np.zeros((len(at), v.shape[1])), np.zeros((len(at), v.shape[1]))
+            by_q[:, chain] = np.einsum("Kji,Ki->Kj", _cross(z, after) + _cross(before, J), by)
+            by_v[:, chain] = np.einsum("Kji,Ki->Kj", J, by)
+            np.add.at(gq, at, by_q)
+            np.add.at(gv, at, by_v)
         return value, gq, gv
 
     # Postures, and the proof for all time.
@@ -604,7 +622,7 @@ class Clearance:
             (self.cell.clearance, everywhere, self._heights(frames.poses, i, plane)[0], free[i], i, plane.name)
             for i, plane in self.sides
         ]
-        for i, j, need in self.pairs:
+        for i, j, need in self._pairs_within(frames.poses, 2.0 * max((f.max() for f in free), default=0.0)):
             both = free[i] + free[j]
             near = self._near_pair(frames.poses, i, j, need + both)
             entries.append((need, near.sample, near.distance, both[near.sample], i, self.solids[j].name))
@@ -645,7 +663,7 @@ class Clearance:
         for k in self.robot.topological_order:
             link, before = self.robot.links[k], turning[self.robot.links[k].parent]
             arm = poses.position[k] - poses.position[link.parent]
-            turning[k], moving[k] = before, moving[link.parent] + np.cross(before, arm)
+            turning[k], moving[k] = before, moving[link.parent] + _cross(before, arm)
             if k in column:
                 along = poses.rotation[k] @ link.axis * v[:, column[k], None]
                 if link.kind == "revolute":
@@ -663,7 +681,7 @@ class Clearance:
         """Largest speed of a point of a solid without its thickness, (N,)."""
         turning, moving = velocities
         arms = self._outer_points(solid) @ poses.rotation[solid.link].transpose(0, 2, 1)
-        velocity = moving[solid.link][:, None] + np.cross(turning[solid.link][:, None], arms)
+        velocity = moving[solid.link][:, None] + _cross(turning[solid.link][:, None], arms)
         return np.asarray(np.linalg.norm(velocity, axis=2).max(axis=1))
 
     def _travel_within(
@@ -698,6 +716,13 @@ class Clearance:
             arm += float(np.linalg.norm(link.placement.translation))
             k = link.parent
         return bound
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """Cross product over the last axis, without numpy's ceremony."""
+    x, y, z = (b[..., k] for k in range(3))
+    u, v, w = (a[..., k] for k in range(3))
+    return np.stack([v * z - w * y, w * x - u * z, u * y - v * x], axis=-1)
 
 
 def _coal_shape(solid: Solid) -> tuple[Any, Array, Array]:

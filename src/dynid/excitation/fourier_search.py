@@ -242,7 +242,7 @@ def _cell_penalty(
     problem: FourierProblem, clearance: Clearance, y: Array, sharp: float, buffer: float
 ) -> tuple[float, Array]:
     """Penalty of missing clearance, and its gradient by y; at more instants towards the end of a search."""
-    t, basis = problem.sample_instants(SAMPLES if sharp < STAGES[-2][0] else 3 * SAMPLES)
+    t, basis = problem.sample_instants(SAMPLES if sharp < STAGES[-1][0] else 2 * SAMPLES)
     extra, slopes = clearance.penalty(problem.motion_of_coefficients(y, basis, t), buffer)
     by_y = sum(g.T @ B for g, B in zip(slopes, (basis.q, basis.v, basis.a), strict=True))
     return 100.0 * extra, 100.0 * np.asarray(by_y)
