@@ -1,7 +1,7 @@
 """`python -m campaign.cells [count [first]]`: designs in random cells, checked by MuJoCo at 1 kHz.
 
-The check shares nothing with the search: MuJoCo reads the URDF, the obstacles are added to its world, and distances, tool
-speeds and joint limits are taken from its kinematics along the samples of the finished motion.
+The check shares nothing with the search: MuJoCo reads the URDF, the obstacles are added to its world, and distances,
+tool speeds and joint limits are taken from its kinematics along the samples of the finished motion.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def random_cell(seed: int) -> RandomCell:
             "size": rng.uniform(0.1, 0.5, 3).tolist(), "rpy": rng.uniform(-1, 1, 3).tolist(),
             "position": [far * np.cos(angle), far * np.sin(angle), float(rng.uniform(0.0, 0.8))],
         })  # fmt: skip
-    cell: dict[str, Any] = {"box": boxes, "tool": {"radius": 0.03, "length": 0.1, "position": [0, 0, float(lengths[-1])]}}
+    cell: dict[str, Any] = {
+        "box": boxes,
+        "tool": {"radius": 0.03, "length": 0.1, "position": [0, 0, float(lengths[-1])]},
+    }
     if rng.random() < 0.4:
         cell["plane"] = [{"normal": [-1.0, 0.1, 0.0], "offset": -float(rng.uniform(0.5, 0.9))}]
     floor = float(rng.uniform(-0.3, -0.06)) if rng.random() < 0.7 else None
@@ -71,11 +74,10 @@ def _link(name: str, size: list[float], rng: np.random.Generator, z: float) -> s
         f'<box size="{x} {y} {0.7 * long}"/>', f'<cylinder radius="{0.6 * x}" length="{0.7 * long}"/>',
         f'<sphere radius="{0.4 * long}"/>',
     )[int(rng.integers(3))]  # fmt: skip
-    return (
-        f'<link name="{name}"><inertial><origin xyz="0 0 {z}"/><mass value="2"/><inertia ixx="0.02" iyy="0.02" izz="0.01" '
-        f'ixy="0" ixz="0" iyz="0"/></inertial><collision><origin xyz="0 0 {z}"/><geometry>{shape}</geometry></collision>'
-        "</link>"
-    )
+    place = f'<origin xyz="0 0 {z}"/>'
+    body = '<mass value="2"/><inertia ixx="0.02" iyy="0.02" izz="0.01" ixy="0" ixz="0" iyz="0"/>'
+    solid = f"<collision>{place}<geometry>{shape}</geometry></collision>"
+    return f'<link name="{name}"><inertial>{place}{body}</inertial>{solid}</link>'
 
 
 def design(cell: RandomCell, folder: Path, *, budget: float = 1.5, harmonics: int = 3, starts: int = 1) -> Excitation:
@@ -95,16 +97,20 @@ def violations(cell: RandomCell, found: Excitation) -> list[str]:
     """What MuJoCo finds wrong along the motion: distances, the speed of the tool, limits of the joints."""
     import mujoco
 
-    spec = mujoco.MjSpec.from_string(cell.urdf.replace("<link name", "<link name", 1))
+    spec = mujoco.MjSpec.from_string(cell.urdf)
     for k, box in enumerate(cell.obstacles["box"]):
         R = rotation_from_rpy(*box["rpy"])
         quat = np.zeros(4)
         mujoco.mju_mat2Quat(quat, R.ravel())
         spec.worldbody.add_geom(
-            name=f"box {k + 1}", type=mujoco.mjtGeom.mjGEOM_BOX, size=0.5 * np.array(box["size"]), pos=box["position"], quat=quat
+            name=f"box {k + 1}",
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=0.5 * np.array(box["size"]),
+            pos=box["position"],
+            quat=quat,
         )
     tool = cell.obstacles["tool"]
-    start, end = (np.array(tool["position"]) + [0, 0, z] for z in (0.0, tool["length"]))
+    start, end = (np.add(tool["position"], [0, 0, z]) for z in (0.0, tool["length"]))
     last = spec.body(f"l{found.robot.n - 1}")
     last.add_geom(
         name="tool", type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[tool["radius"], 0, 0], fromto=[*start, *end], mass=0.0
@@ -122,7 +128,11 @@ def violations(cell: RandomCell, found: Excitation) -> list[str]:
 def _limit_violations(found: Excitation, motion: Any) -> list[str]:
     """Limits of the joints at the samples."""
     wrong = []
-    for name, values, bound in (("position", motion.q, 2.2), ("velocity", motion.v, 1.5), ("acceleration", motion.a, 6.0)):
+    for name, values, bound in (
+        ("position", motion.q, 2.2),
+        ("velocity", motion.v, 1.5),
+        ("acceleration", motion.a, 6.0),
+    ):
         if np.abs(values).max() > bound * (1 + 1e-9):
             wrong.append(f"{name} {np.abs(values).max():.6g} beyond {bound}")
     return wrong
@@ -137,15 +147,17 @@ def _geometry_violations(
     moving = [g for g in range(model.ngeom) if model.geom_bodyid[g] > 0]
     fixed = [model.geom(f"box {k + 1}").id for k in range(len(cell.obstacles["box"]))]
     assert found.clearance is not None
-    links = {(found.clearance.solids[i].name, found.clearance.solids[j].name) for i, j, need in found.clearance.pairs if need == SAFETY}
-    own = {model.body(k).name for k in range(model.nbody)}
+    links = {
+        (found.clearance.solids[i].name, found.clearance.solids[j].name)
+        for i, j, need in found.clearance.pairs
+        if need == SAFETY
+    }
     selfs = []
-    for a in range(model.ngeom):
-        for b in range(a + 1, model.ngeom):
+    for a in set(range(model.ngeom)) - set(fixed):
+        for b in set(range(a + 1, model.ngeom)) - set(fixed):
             pair = tuple(_name(model, g) for g in (a, b))
             if pair in links or pair[::-1] in links:
                 selfs.append((a, b))
-    assert own
     nearest, near_self, lowest, fastest = np.inf, np.inf, np.inf, 0.0
     before = None
     ends = np.zeros(6)
@@ -162,7 +174,10 @@ def _geometry_violations(
                 if x @ normal - offset - model.geom_rbound[a] < cell.clearance:
                     lowest = min(lowest, _height(model, data, a, normal) - offset)
         for a, b in selfs:
-            if np.linalg.norm(data.geom_xpos[a] - data.geom_xpos[b]) < model.geom_rbound[a] + model.geom_rbound[b] + SAFETY:
+            if (
+                np.linalg.norm(data.geom_xpos[a] - data.geom_xpos[b])
+                < model.geom_rbound[a] + model.geom_rbound[b] + SAFETY
+            ):
                 near_self = min(near_self, mujoco.mj_geomDistance(model, data, a, b, 1.0, ends))
         R, x, half = data.geom_xmat[capsule].reshape(3, 3), data.geom_xpos[capsule], model.geom_size[capsule][1]
         r = model.geom_size[capsule][0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from dynid.robot.transform import Array
 from dynid.storage.files import write_text
 
 if TYPE_CHECKING:
-    from dynid.excitation.feasibility import Clearance, Effort
+    from dynid.excitation.feasibility import BeforeRun, Clearance, Effort
     from dynid.excitation.history import SearchHistory
 
 
@@ -88,6 +88,17 @@ class Excitation:
             return self.shape.duration
         except ExcitationError:
             return np.nan
+
+    @cached_property
+    def before_run(self) -> BeforeRun | None:
+        """What to know before it is run: lowest points, largest speeds and torques, checks; None for bare points."""
+        from dynid.excitation.cell import Cell
+        from dynid.excitation.feasibility import RUN_RATE, BeforeRun, Clearance
+
+        if not np.isfinite(self.duration) or self.robot.floating:
+            return None
+        known = self.clearance or replace(Clearance.for_robot(self.robot, self.limits, Cell()), proves=False)
+        return BeforeRun.along(self.shape.motion(RUN_RATE), known, self.effort, self.limits)
 
     @property
     def assumed_noise(self) -> Array:

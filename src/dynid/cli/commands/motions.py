@@ -47,6 +47,10 @@ def excite(
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
+    floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m")] = None,
+    obstacles: Annotated[Path | None, typer.Option(help="a .toml of boxes, planes, meshes, tool and payload")] = None,
+    clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,
+    tool_speed: Annotated[float | None, typer.Option(help="largest speed of the tool, m/s")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -63,7 +67,7 @@ def excite(
         raise DynidError(
             "rate_not_positive", "--rate {rate:g}:", "give a positive number of samples per second", rate=rate,
         )  # fmt: skip
-    terminal.check_output_path("--json", json, keep=[Path(robot)])
+    terminal.check_output_path("--json", json, keep=[Path(robot), *([obstacles] if obstacles else [])])
     if out is None:
         refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
     loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
@@ -77,12 +81,14 @@ def excite(
             loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
             friction=tuple(word for word in friction.split(",") if word), duration=duration, harmonics=harmonics,
             points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
+            obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
     for place, write in motions.excitation_output_files(found, out, rate) if out else ():
         outputs.write_file(place, write)
     outputs.write_json_file(json, lambda: motions.excitation_json_data(found, outputs.written))
     terminal.show_notes(loaded, screen)
+    motions.show_before_run(found, out, screen)
     motions.show_excitation(found, screen)
     outputs.show_written_files(screen)
     outputs.finish(found.warnings)
@@ -106,6 +112,7 @@ def view(
     order: OrderOption = None,
     header: HeaderOption = None,
     rows: RowsOption = None,
+    obstacles: Annotated[Path | None, typer.Option(help="a .toml of a cell, as for excite, to show around it")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -135,6 +142,7 @@ def view(
         loaded = motions.robot_with_joints_of_path(trajectory, loaded, reader)
         path = motions.read_joint_path(trajectory, loaded, reader)
     shapes, notes = motions.read_urdf_shapes(robot, loaded)
+    shapes += [] if obstacles is None else motions.read_cell_shapes(obstacles, loaded)
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
     motions.show_shape_notes(notes, screen)
