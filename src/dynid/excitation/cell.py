@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dynid.dynamics.kernels.geometry import link_poses
 from dynid.errors import DynidError, ExcitationError
 from dynid.messages import Message, Option
-from dynid.robot.inertia import Body, from_body
+from dynid.robot.inertia import ROTOR, Body, from_body
 from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
 from dynid.robot.io.toml_schema import describe_location
 from dynid.robot.io.xml import read_xml
@@ -81,7 +81,8 @@ class Cell:
         """Return the robot with the bodies of tool and payload on its links."""
         links = list(robot.links)
         for k, body in self.bodies:
-            links[k] = replace(links[k], inertia=freeze(links[k].inertia + from_body(body)))
+            known = links[k].zero & {ROTOR}  # a symmetric link with a load is not symmetric
+            links[k] = replace(links[k], inertia=freeze(links[k].inertia + from_body(body)), zero=known)
         return replace(robot, links=tuple(links)) if self.bodies else robot
 
 

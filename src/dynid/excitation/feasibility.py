@@ -442,6 +442,22 @@ class Clearance:
         one, other = (np.full(len(found), s.link) for s in (a, b))
         return Contacts(sample, one, other, near, far, normal, np.array([x[1] for x in found]))
 
+    def _inside(self, poses: Poses, i: int, j: int) -> NDArray[np.bool_]:
+        """Whether a solid is inside a closed surface, (N,): its first point is, and the surface is not near."""
+        surface, solid = self.solids[j], self.solids[i]
+        inside = np.zeros(len(poses.position[MOUNT]), dtype=np.bool_)
+        if surface.surface and self._closed[j]:
+            x = poses.rotation[solid.link] @ solid.points[0] + poses.position[solid.link]
+            within = (x > surface.points.min(axis=0)) & (x < surface.points.max(axis=0))
+            for k in np.flatnonzero(within.all(axis=1)):
+                inside[k] = _crossings(surface.points.reshape(-1, 3, 3), x[k]) % 2
+        return inside
+
+    @cached_property
+    def _closed(self) -> list[bool]:
+        """Whether each solid is a surface all of whose edges have two triangles."""
+        return [s.surface and _is_closed(s.points) for s in self.solids]
+
     def _distance_bound(self, poses: Poses, i: int, j: int) -> Array:
         """Lower bound of the distance of two solids: from the ball around one to the box around the other, (N,)."""
         bounds = []
@@ -582,7 +598,9 @@ class Clearance:
         poses = link_poses(self.robot, self._tree(q))
         least, nearest = np.full(len(q), np.inf), [Violation("", "", np.inf, 0.0, 0.0)] * len(q)
         entries = [(i, p.name, self.cell.clearance, self._heights(poses, i, p)[0]) for i, p in self.sides]
-        entries += [(i, self.solids[j].name, need, self._pair_distances(poses, i, j)) for i, j, need in self.pairs]
+        for i, j, need in self.pairs:
+            d = self._pair_distances(poses, i, j)
+            entries.append((i, self.solids[j].name, need, np.where(self._inside(poses, i, j), -np.abs(d), d)))
         for i, other, need, d in entries:
             for k in np.flatnonzero(d - need < least):
                 least[k] = d[k] - need
@@ -600,6 +618,11 @@ class Clearance:
         h = duration / (2.0 * count)
         t: Array = h * (2.0 * np.arange(count, dtype=np.float64) + 1.0)
         peaks = self._tree_peaks(sample, duration, extremes)
+        start = link_poses(self.robot, self._tree_motion(sample(t[:1])).q)
+        for i, j, need in self.pairs:  # what is outside at first and never touches a surface stays outside
+            if self._inside(start, i, j).any():
+                depth = -abs(float(self._pair_distances(start, i, j)[0]))
+                return Violation(self.solids[i].name, self.solids[j].name, depth, need, float(t[0]))
         while True:
             doubtful, worst = self._look(sample(t), t, h, peaks)
             if not doubtful.any() or worst is None:
@@ -725,6 +748,29 @@ def _cross(a: Array, b: Array) -> Array:
     x, y, z = (b[..., k] for k in range(3))
     u, v, w = (a[..., k] for k in range(3))
     return np.stack([v * z - w * y, w * x - u * z, u * y - v * x], axis=-1)
+
+
+def _crossings(triangles: Array, x: Array) -> int:
+    """How often a ray from x crosses triangles (T, 3, 3), by Moeller and Trumbore."""
+    ray = np.array([0.5773, 0.5119, 0.6362])
+    a, u, v = triangles[:, 0], triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
+    p = _cross(np.broadcast_to(ray, v.shape), v)
+    size = np.einsum("Ti,Ti->T", u, p)
+    size = np.where(np.abs(size) < 1e-15, np.inf, size)
+    s = x - a
+    q = _cross(s, u)
+    first, second = np.einsum("Ti,Ti->T", s, p) / size, q @ ray / size
+    ahead = np.einsum("Ti,Ti->T", v, q) / size > 0.0
+    return int((ahead & (first >= 0.0) & (second >= 0.0) & (first + second <= 1.0)).sum())
+
+
+def _is_closed(corners: Array) -> bool:
+    """Whether every edge of triangles (3 T corners, 3) belongs to two of them."""
+    size = max(float(np.ptp(corners)), 1e-9)
+    _, number = np.unique(np.round(corners / (1e-6 * size)), axis=0, return_inverse=True)
+    faces = number.reshape(-1, 3)
+    edges = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
+    return bool((np.unique(edges, axis=0, return_counts=True)[1] == 2).all())
 
 
 def _coal_shape(solid: Solid) -> tuple[Any, Array, Array]:
