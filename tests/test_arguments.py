@@ -314,6 +314,14 @@ without: Call = lambda **k: design_points(**{"limits": ALONE, **k})  # noqa: E73
 refused("design_excitation", "rest needs a motion", without, rest=[0.3])
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "effort": 3.0})
 refused("design_excitation", "at its position limit", design_points, rest=[2.0])
+BLOCK = {"box": [{"size": [0.1, 0.1, 9.0], "position": [0.42, 0.0, 0.0]}]}
+changes("design_excitation", design, obstacles=BLOCK)
+changes("design_excitation", design, floor=-0.05)
+changes("design_excitation", lambda **k: design(obstacles=BLOCK, **k), clearance=0.05)
+refused("design_excitation", "needs something to keep away from", design, clearance=0.3)
+changes("design_excitation", design, tool_speed=0.3)
+for name, idle in (("obstacles", BLOCK), ("floor", -1.0), ("tool_speed", 0.3)):
+    refused("design_excitation", "belong to shape 'fourier'", design_points, **{name: idle})
 changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
 
 

@@ -219,7 +219,7 @@ def test_a_payload_adds_to_the_torques() -> None:
         robot,
         links=(
             *robot.links[:k],
-            replace(robot.links[k], inertia=np.array([0, 0, 0, 0, 0, 0.1, 0.2, 0, 0, 1.0]), rotor=0.0),
+            replace(robot.links[k], inertia=np.array([0, 0, 0, 0, 0, 0.1, 0, 0, 0, 1.0]), rotor=0.0),
         ),
     )
     limits = replace(robot.limits, effort=np.full(robot.n, 100.0))
