@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
+from dynid.dynamics.kernels.closing import REACHED
 from dynid.dynamics.kernels.geometry import Integers, Poses, link_poses
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
 from dynid.errors import ExcitationError
@@ -371,7 +372,7 @@ class Clearance:
         drawn = rng.uniform(low, high, (count, len(low)))
         loop = self._loop
         if loop is not None and self.robot.closures:
-            drawn = drawn[loop.follow_paths(drawn).end == 0]
+            drawn = drawn[loop.follow_paths(drawn).end == REACHED]
             return np.vstack([np.tile(loop.at, (2, 1)), drawn])
         return np.vstack([np.clip(np.zeros(len(low)), low, high), 0.5 * (low + high), drawn])
 
