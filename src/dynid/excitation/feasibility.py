@@ -173,10 +173,10 @@ class CollisionChecker:
 # times the step squared; intervals for which that leaves a doubt are halved.
 
 
-PENALTY = 0.02
-"""Distance (m) by which a clearance is missed at every sample for a penalty of 1."""
-BUFFER, TOOL_SHARE = 0.004, 0.98
-"""The search keeps this much more clearance (m), and this share of the tool's speed; the proof needs neither."""
+PENALTY, SPEED_PENALTY = 0.02, 0.05
+"""Missing clearance (m) and share of excess speed, at every sample, that have a penalty of 1."""
+BUFFER = 0.004
+"""The search keeps this much more clearance (m), and five times this share below the tool's speed; proofs do not."""
 POSTURES = 64
 """Random postures in which pairs of links are looked at."""
 OFTEN = 0.9
@@ -506,7 +506,7 @@ class Clearance:
                 slope = np.einsum("Kji,Ki->Kj", J, contacts.normal) * (sign * weight)[:, None]
                 np.add.at(gq, contacts.sample, slope)
         if self.cell.tool_speed is not None:
-            extra, by_q, by_v = self._speed_penalty(frames, tree.v, TOOL_SHARE * self.cell.tool_speed)
+            extra, by_q, by_v = self._speed_penalty(frames, tree.v, max(0.5, 1.0 - 5.0 * buffer) * self.cell.tool_speed)
             value, gq, gv = value + extra, gq + by_q, gv + by_v
         zero = np.zeros_like(gq)
         if self._loop is None:
@@ -577,9 +577,9 @@ class Clearance:
             J = self._point_jacobian(
                 frames, at, np.full(len(at), link), arms[at, point] + frames.poses.position[link][at]
             )[:, chain]
-            over = speed / limit - 1.0
+            over = (speed / limit - 1.0) / SPEED_PENALTY
             value += float(over @ over) / N
-            by = (2.0 / N / limit) * (over / speed)[:, None] * velocity
+            by = (2.0 / N / limit / SPEED_PENALTY) * (over / speed)[:, None] * velocity
             rates = v[at][:, chain, None]
             z = np.where(self._revolute[chain][:, None], frames.axis[at][:, chain], 0.0)
             parts, turns = J * rates, z * rates

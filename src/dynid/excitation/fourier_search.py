@@ -193,6 +193,18 @@ def search_series_from_start(
         except _OutOfTimeError:
             break
         x = found.x.reshape(shape)
+    for _ in range(0 if problem.clearance is None else TIGHTENINGS):
+        if cell_is_kept(problem, scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])[1]):
+            break
+        buffer += BUFFER
+        try:
+            found = scipy.optimize.minimize(
+                objective, x.ravel(), args=(sharp, tight), jac=True, method="L-BFGS-B",
+                callback=keep_iterate, options={"maxiter": TIGHTENED_STEPS, "maxcor": 20},
+            )  # fmt: skip
+        except _OutOfTimeError:
+            break
+        x = found.x.reshape(shape)
     value, y = scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])
     if problem.effort is not None:
         value, y = _shrink_to_effort(problem, problem.effort, value, y)
@@ -234,8 +246,10 @@ def _shrink_to_effort(problem: FourierProblem, effort: Effort, value: float, y: 
 FREE = 0.05
 """Clearance (m) beyond what is needed at which a posture to start from is good enough."""
 TRIED = 40
-SMALLEST = 0.02
-"""A motion that has to be shrunk by more than this is none."""
+TIGHTENINGS, TIGHTENED_STEPS = 3, 40
+"""How often a search goes on with more clearance where the proof failed, and its iterations."""
+SCALES = (0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+"""Factors by which a motion that is not proven is shrunk."""
 
 
 def _cell_penalty(
@@ -272,21 +286,24 @@ def violation_of_series(problem: FourierProblem, clearance: Clearance, y: Array)
 
 
 def _shrink_to_cell(problem: FourierProblem, clearance: Clearance, value: float, y: Array) -> tuple[float, Array]:
-    """Shrink y about its freest posture by the largest factor of 1, 0.95, ... by which it keeps its clearance."""
-    if violation_of_series(problem, clearance, y) is None:
+    """Shrink y about its freest or its mean posture by the largest of some factors by which it keeps its clearance."""
+    if cell_is_kept(problem, y):
         return value, y
     t, basis = problem.sample_instants(SAMPLES)
     q = problem.motion_of_coefficients(y, basis, t).q
     slack, _ = clearance.slack(q)
-    about = q[int(np.argmax(slack))] - problem.mid_range
-    scale = 0.95
-    while scale > SMALLEST and slack.max() > 0.0:
-        z = scale * y
-        z[:, 0] += (1.0 - scale) * about
-        if violation_of_series(problem, clearance, z) is None and _torques_fit(problem, z):
-            return problem.criterion_value(z), z
-        scale *= 0.95
+    for scale in SCALES:
+        for about in (q[int(np.argmax(slack))] - problem.mid_range, y[:, 0]):
+            z = scale * y
+            z[:, 0] += (1.0 - scale) * about
+            if cell_is_kept(problem, z) and _torques_fit(problem, z):
+                return problem.criterion_value(z), z
     return np.inf, y
+
+
+def cell_is_kept(problem: FourierProblem, y: Array) -> bool:
+    """Whether a series is proven to keep its clearance and the speed of the tool."""
+    return problem.clearance is None or violation_of_series(problem, problem.clearance, y) is None
 
 
 def _torques_fit(problem: FourierProblem, y: Array) -> bool:
