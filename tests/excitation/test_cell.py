@@ -12,7 +12,8 @@ from campaign.cells import design, random_cell, violations
 from numpy.testing import assert_allclose
 
 from dynid import DynidError, Motion, Robot, design_excitation, load_robot
-from dynid.excitation.cell import Cell, Plane, read_cell
+from dynid.dynamics.kernels.geometry import link_poses
+from dynid.excitation.cell import Cell, Plane, read_cell, robot_solids
 from dynid.excitation.feasibility import Clearance, Effort
 from dynid.excitation.shape import Extremes
 from dynid.robot.transform import Array
@@ -50,6 +51,7 @@ def cube_file(folder: Path, edge: float) -> Path:
         ("[[box]]\nsize = [1, 2, 1e9]", "invalid_cell"),
         ("[[box]]\nsize = [1, 1, 1]\nposition = ['__import__(1)', 0, 0]", "invalid_cell"),
         ("[[box]]\nsize = [1, 1, 1]\nplace = [0, 0, 0]", "invalid_cell"),
+        ('[[box]]\nname = "\\u001b[31m"\nsize = [1, 1, 1]', "invalid_cell"),
         ("[[boxes]]\nsize = [1, 1, 1]", "invalid_cell"),
         ("[[plane]]\nnormal = [0, 0, 0]", "invalid_cell"),
         ("[[mesh]]\nfile = '../cube.obj'", "mesh_outside_folder"),
@@ -153,6 +155,44 @@ def test_a_mesh_of_a_cube_is_as_far_as_the_box_and_its_inside_is_not_free(tmp_pa
     large = cube_file(tmp_path, 8.0)
     around = cell_of(robot, _written(tmp_path / "cell.toml", f"[[mesh]]\nfile = '{large.name}'"))
     assert (Clearance.for_robot(robot, robot.limits, around).slack(postures)[0] < 0.0).all()
+
+
+def test_meshes_of_a_urdf_are_their_hulls_where_the_file_puts_them(tmp_path: Path) -> None:
+    """A cube as a scaled mesh and as a box, turned and moved, behind a fixed and a locked joint."""
+    cube_file(tmp_path, 1.0)
+    shapes = ('<mesh filename="cube.obj" scale="0.2 0.3 0.4"/>', '<box size="0.2 0.3 0.4"/>')
+    found = []
+    for k, shape in enumerate(shapes):
+        part = f'<collision><origin xyz="0.1 0 0.2" rpy="0.3 0.2 0.1"/><geometry>{shape}</geometry></collision>'
+        inertial = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+        links = "".join(f'<link name="{name}">{inertial}{part}</link>' for name in "abcd")
+        joints = "".join(
+            f'<joint name="{a}{b}" type="{kind}"><parent link="{a}"/><child link="{b}"/><origin xyz="0 0.1 0.5" '
+            'rpy="0.4 0 0.2"/><axis xyz="0 1 0"/><limit lower="-2" upper="2" effort="100" velocity="2"/></joint>'
+            for (a, b), kind in (("ab", "revolute"), ("bc", "fixed"), ("cd", "revolute"))
+        )
+        file = tmp_path / f"arm{k}.urdf"
+        file.write_text(f'<robot name="arm">{links}{joints}</robot>')
+        robot = load_robot(file, lock={"cd": 0.7})
+        solids = robot_solids(robot, robot.limits)
+        assert solids.note is None
+        found.append(solids.solids)
+    mesh, box = found
+    assert [solid.link for solid in mesh] == [solid.link for solid in box] == [-1, 0, 0, 0]
+    for one, other in zip(mesh, box, strict=True):
+        assert_allclose(
+            one.points[np.lexsort(one.points.round(6).T)], other.points[np.lexsort(other.points.round(6).T)], atol=1e-6
+        )
+    import pinocchio as pin
+
+    model = pin.buildModelFromUrdf(str(file))
+    geometry = pin.buildGeomFromUrdf(model, str(file), pin.GeometryType.COLLISION)
+    data, placed = model.createData(), pin.GeometryData(geometry)
+    pin.updateGeometryPlacements(model, data, geometry, placed, np.array([0.5, 0.7]))
+    poses = link_poses(robot, np.array([[0.5]]))
+    for solid, T in zip(box, placed.oMg, strict=True):
+        centre = poses.rotation[solid.link][0] @ solid.points.mean(axis=0) + poses.position[solid.link][0]
+        assert_allclose(centre, T.translation, atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", [-1e-3, -1e-6, 1e-4, 1e-3])

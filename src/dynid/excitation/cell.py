@@ -92,7 +92,7 @@ class Cell:
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-FAR, le=FAR)]
 Size = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0.0, le=FAR)]
 Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
-Name = Annotated[str, Field(min_length=1, max_length=80)]
+Name = Annotated[str, Field(max_length=80, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
 
 
 class _Table(BaseModel):

@@ -43,7 +43,7 @@ BALANCED = (1.0, 0.03)
 STARTS = 8
 NOTABLE = 3.0
 """Seconds of preparation that are told where there is a time budget, which counts the search alone."""
-FREE_POSTURES = 200
+FREE_POSTURES = 1000
 """Random postures of which one has to be free of the cell."""
 SMALLEST_SWING = 1e-3
 """A joint whose slowest harmonic cannot swing by this (rad or m) within its limits cannot excite anything."""

@@ -245,7 +245,7 @@ def _shrink_to_effort(problem: FourierProblem, effort: Effort, value: float, y: 
 
 FREE = 0.05
 """Clearance (m) beyond what is needed at which a posture to start from is good enough."""
-TRIED = 40
+TRIED = 200
 TIGHTENINGS, TIGHTENED_STEPS = 3, 40
 """How often a search goes on with more clearance where the proof failed, and its iterations."""
 SCALES = (0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
