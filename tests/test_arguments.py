@@ -324,6 +324,14 @@ refused("design_excitation", "needs a motion", without, limits={**ALONE, "jerk":
 refused("design_excitation", "the margin allows", design_points, rest=[2.0])
 refused("design_excitation", "at its position limit", lambda **k: design_points(margin=0.0, **k), rest=[2.0])
 changes("Excitation.motion", lambda **k: excitation().motion(20.0, **k), speed=0.5)
+BLOCK = {"box": [{"size": [0.1, 0.1, 9.0], "position": [0.42, 0.0, 0.0]}]}
+changes("design_excitation", design, obstacles=BLOCK)
+changes("design_excitation", design, floor=-0.05)
+changes("design_excitation", lambda **k: design(obstacles=BLOCK, **k), clearance=0.05)
+refused("design_excitation", "needs something to keep away from", design, clearance=0.3)
+changes("design_excitation", design, tool_speed=0.3)
+for name, idle in (("obstacles", BLOCK), ("floor", -1.0), ("tool_speed", 0.3)):
+    refused("design_excitation", "belong to shape 'fourier'", design_points, **{name: idle})
 changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
 
 

@@ -25,7 +25,7 @@ from dynid.robot.transform import Array
 from dynid.storage.files import write_text
 
 if TYPE_CHECKING:
-    from dynid.excitation.feasibility import Effort
+    from dynid.excitation.feasibility import BeforeRun, Clearance, Effort
     from dynid.excitation.history import SearchHistory
     from dynid.excitation.information import Information
 
@@ -52,6 +52,7 @@ class Excitation:
     history: SearchHistory | None = None
     noise: Array | None = None
     information: Information | None = None
+    clearance: Clearance | None = None
 
     def motion(self, rate: float, *, speed: float = 1.0) -> Motion:
         """Samples at a rate in Hz: entry, exciting part, exit.
@@ -112,6 +113,17 @@ class Excitation:
             return self.shape.duration
         except ExcitationError:
             return np.nan
+
+    @cached_property
+    def before_run(self) -> BeforeRun | None:
+        """What to know before it is run: lowest points, largest speeds and torques, checks; None for bare points."""
+        from dynid.excitation.cell import Cell
+        from dynid.excitation.feasibility import RUN_RATE, BeforeRun, Clearance
+
+        if not np.isfinite(self.duration) or self.robot.floating:
+            return None
+        known = self.clearance or replace(Clearance.for_robot(self.robot, self.limits, Cell()), proves=False)
+        return BeforeRun.along(self.shape.motion(RUN_RATE), known, self.effort, self.limits)
 
     @property
     def assumed_noise(self) -> Array:

@@ -15,11 +15,12 @@ from dynid.cli.log_options import LogReader
 from dynid.cli.output.recordings import read_motion, read_script_positions, robot_with_joints_of_motion
 from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
+from dynid.excitation.cell import read_cell
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
-from dynid.report.excitation import LIMITED, margin_text, nominal_base_values, write_page
+from dynid.report.excitation import LIMITED, before_run_lines, margin_text, nominal_base_values, write_page
 from dynid.robot.robot import Robot
-from dynid.viewer.scene import Shape, read_shapes
+from dynid.viewer.scene import Shape, read_shapes, shape_of_solid
 from dynid.viewer.server import JointPath, make_joint_path
 
 if TYPE_CHECKING:
@@ -44,6 +45,18 @@ def require_acceleration_limits(robot: Robot, limits: Mapping[str, object] | Non
         raise DynidError(
             "missing_acceleration_limits", "a motion through points needs acceleration limits", "give --acceleration",
         )  # fmt: skip
+
+
+def show_before_run(excitation: Excitation, out: Path | None, screen: Console) -> None:
+    """Print the box of what to know before the motion is run."""
+    from rich.panel import Panel
+
+    known = excitation.before_run
+    if known is None:
+        return
+    lines = before_run_lines(known, excitation, out)
+    text = "\n".join(f"{escape_markup(name)}: {escape_markup(said)}" for name, said in lines)
+    screen.print(Panel(text, title="before you run it", title_align="left", highlight=False))
 
 
 def show_excitation(excitation: Excitation, screen: Console) -> None:
@@ -185,6 +198,7 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: fl
             name: dict(zip(LIMITED, map(float, use), strict=True))
             for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
         },
+        "before_run": None if excitation.before_run is None else excitation.before_run.facts(),
         "noise": float(noise[0]) if (noise == noise[0]).all() else noise.tolist(),
         "expected_errors": excitation.expected,
         "targets": {
@@ -237,6 +251,12 @@ def read_urdf_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Messa
     if file.suffix.lower() not in (".urdf", ".xacro") or not file.is_file():
         return [], []
     return read_shapes(file, robot, robot.locks)
+
+
+def read_cell_shapes(obstacles: Path, robot: Robot) -> list[Shape]:
+    """Read the solids of a cell, tool and payload, as shapes to draw; planes are not drawn."""
+    cell = read_cell(robot, obstacles)
+    return [] if cell is None else [shape_of_solid(solid) for solid in (*cell.obstacles, *cell.attached)]
 
 
 def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:
