@@ -303,6 +303,9 @@ changes("design_excitation", design, starts=2)
 changes("design_excitation", design, seed=1)
 changes("design_excitation", design, noise=[0.1, 0.3])
 changes("design_excitation", lambda **k: design(starts=40, **k), time_budget=0.05)
+changes("design_excitation", lambda **k: design(criterion="d", **k), bound=True)
+for name in ("condition", "frobenius", "scaling", "condition+scaling"):
+    refused("design_excitation", "has no bound", lambda c=name, **k: design(criterion=c, **k), bound=True)
 called("design_excitation", design)
 refused("design_excitation", "points belongs to shape 'points'", design, points=9)
 for name, idle in (("duration", 4.0), ("harmonics", 3), ("periods", 2)):

@@ -253,6 +253,7 @@ class ProgressSection:
             "showlegend": False,
         }
         return {
+            "bound": bound_text(e),
             "criterion": e.criterion, "first": number_text(e.first_value, 4), "value": number_text(e.value, 4),
             "condition": number_text(e.condition, 4), "scaling": number_text(e.scaling, 4),
             "drawing": Figure("Condition number over the motion", traces, layout, 300),
@@ -287,6 +288,18 @@ class ExpectedSection:
         head = ("parameter", "unit", "deviation", *(("nominal", "relative") if values else ()))
         ranked = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
         return {"table": Table("Expected standard deviations", head, ranked, 2), "noise": _noise_text(subject)}
+
+
+def bound_text(excitation: Excitation) -> str | None:
+    """Text on how far the motion is from the best one; None where no bound was asked for."""
+    excess, least = excitation.excess_over_bound, excitation.least
+    if excess is None or least is None:
+        return None
+    how = "proven" if least.is_proven else "estimated"
+    return (
+        f"criterion {excitation.criterion}: within {excess:.2g} of what any motion inside these limits can reach "
+        f"({how}; duality gap {100 * least.gap:.2g} %)"
+    )
 
 
 def nominal_base_values(excitation: Excitation) -> dict[str, float]:

@@ -47,6 +47,9 @@ def excite(
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="how good any motion inside the limits can be (criteria a, d, e)")
+    ] = False,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -76,7 +79,7 @@ def excite(
         found = design_excitation(
             loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
             friction=tuple(word for word in friction.split(",") if word), duration=duration, harmonics=harmonics,
-            points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
+            points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise, bound=bound,
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
     for place, write in motions.excitation_output_files(found, out, rate) if out else ():
