@@ -117,7 +117,8 @@ def plain(x: Any) -> Any:
             parts = ([f.R for block in x.blocks for f in block.factors], x.equation.names, x.cutoff, x.recipe)
         case dynid.Excitation():
             motion = x.motion(20.0) if np.isfinite(x.duration) else x.shape.exciting_motion()
-            parts = (motion, x.value, x.expected_errors(), x.warnings, x.rows.model, len(x.history.descents))  # type: ignore[union-attr]
+            starts = len(x.history.descents)  # type: ignore[union-attr]
+            parts = (motion, x.value, x.expected_errors(), x.warnings, x.rows.model, starts, x.bound)
         case Motion():
             parts = (x.t, x.q, x.v, x.a)
         case Log():

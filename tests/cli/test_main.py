@@ -155,6 +155,17 @@ def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> N
     assert len(data["expected_errors"]) == 15
 
 
+def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
+    facts = tmp_path / "traj.json"
+    words = ("--position", "1.5", "--velocity", "2", "--acceleration", "8", "--criterion", "d", "--starts", "1")
+    text = dynid("excite", "one_link", "--bound", "--json", str(facts), *words).stdout
+    data = json.loads(facts.read_text())
+    assert data["bound"] < data["value"]
+    assert data["bound_is_proven"]
+    assert 1.0 < data["excess_over_bound"] < 5.0
+    assert f"within {data['excess_over_bound']:.2g} of what any motion inside these limits can reach (proven" in text
+
+
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
@@ -167,6 +178,8 @@ def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> N
         (("--velocity", "1", "--out", "x.txt"), ".csv"),
         (("--velocity", "1", "--lock", "arm"), "NAME=POSITION"),
         (("--velocity", "1", "--shape", "points", "--out", "x.csv"), "--acceleration"),
+        (("--velocity", "1", "--criterion", "condition", "--bound"), "criteria with a bound are"),
+        (("--velocity", "1", "--criterion", "d", "--bound"), "--acceleration for a bound"),
     ],
 )
 def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:

@@ -8,8 +8,8 @@ tr(W N W') over the box,
 - a: tr(L M^-1 L') >= tr(L K')^2 / f(K'K) for every K, with L the metric (the identity, or that of the target),
 - e: lambda_min(M) <= f(Y) for every Y >= 0 with trace 1.
 
-N, K, Y come from a nearly optimal measure (Kiefer's criteria; multiplicative algorithm of Silvey, Titterington and
-Torsney 1978), whose new states are found by ascent from many starts. The bound holds as far as f is known: see
+N, K, Y come from a nearly optimal measure: weights of states by L-BFGS (Kiefer's criteria; e is the limit of sharper
+and sharper ones), new states by ascent from many starts. The bound holds as far as f is known: see
 `certified_maximum` for when it is proven.
 """
 
@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 from dynid.dynamics.friction import stop_width
 from dynid.dynamics.regressor import find_model
@@ -37,11 +39,11 @@ CRITERIA = ("a", "d", "e")
 """Criteria that have a bound."""
 GAP = 0.005
 """Duality gap at which the measure is good enough."""
-ROUNDS, SECONDS = 60, 40.0
+ROUNDS, SECONDS = 80, 35.0
 """Rounds of the search for a measure, and the time after which no further one begins."""
 STARTS, STEPS = 192, 36
 """Random states from which a round ascends, and steps of an ascent; the last round takes eight times as many states."""
-WEIGHT_STEPS = 300
+WEIGHT_STEPS = 120
 SHARPNESS = (1.0, 4.0, 16.0, 48.0)
 """Powers of Kiefer's criteria that approach the largest eigenvalue of the covariance."""
 PROVEN_JOINTS = 3
@@ -129,11 +131,13 @@ class StateBox:
         """|W K'|^2 (B,) at states, and its gradient by them."""
         along = self.rows.rows_along(self.motion(x))
         W = along.matrix()
-        Y = self._own_rows(W) @ K.T
+        own = self._own_rows(W)
+        Y = own.reshape(-1, W.shape[1]) @ K.T
         weights = np.zeros((len(W) // len(self.noise), len(self.noise), W.shape[1]))
-        weights[:: self.together] = 2.0 * (Y @ K) / self.noise[:, None]
+        weights[:: self.together] = 2.0 * (Y @ K).reshape(own.shape) / self.noise[:, None]
         slopes = np.stack([g.reshape(len(x), self.together, -1) for g in along.adjoint(weights.reshape(W.shape))])
-        return np.einsum("bcm,bcm->b", Y, Y), np.moveaxis(slopes, 0, 1) * self.size[:, None]
+        f = np.einsum("ij,ij->i", Y, Y).reshape(len(x), -1).sum(axis=1)
+        return f, np.moveaxis(slopes, 0, 1) * self.size[:, None]
 
     def _own_rows(self, W: Array) -> Array:
         """Rows of W that belong to one state, or pair of states, over their noise."""
@@ -206,30 +210,27 @@ class _Dual:
     metric: Array | None = None
     sharpness: float = 1.0
 
-    def factor(self, M: Array) -> Array:
-        """K (m, p) with N = K'K at M: the optimal one if M is optimal."""
+    def value_and_factor(self, M: Array) -> tuple[float, Array]:
+        """Logarithm of the (smooth) variance per sample at M, and K (m, p), whose K'K is minus its gradient by M."""
         lam, V = np.linalg.eigh(M)
         lam = np.maximum(lam, lam[-1] * 1e-14)
         if self.criterion == "d":
-            return np.asarray((V / np.sqrt(lam)).T)
+            return -float(np.log(lam).mean()), np.asarray((V / np.sqrt(lam * len(lam))).T)
         if self.criterion == "e":
-            powers = (lam[0] / lam) ** (0.5 * (self.sharpness + 1.0))
-            kept = powers > 1e-9
-            return np.asarray((V[:, kept] * (powers[kept] / np.linalg.norm(powers[kept]))).T)
-        inverse = (V / lam) @ V.T
-        return inverse if self.metric is None else np.asarray(self.metric @ inverse)
-
-    @property
-    def power(self) -> float:
-        """Power of the multiplicative step with which it ascends: 1 / (1 + Kiefer's p)."""
-        return {"d": 1.0, "a": 0.5, "e": 1.0 / (1.0 + self.sharpness)}[self.criterion]
+            small = lam[0] / lam
+            total = float((small**self.sharpness).sum())
+            K = (V * np.sqrt(small ** (self.sharpness + 1.0) / (lam[0] * total))).T
+            return float(np.log(total)) / self.sharpness - float(np.log(lam[0])), np.asarray(K)
+        L = V if self.metric is None else self.metric @ V
+        total = float((L**2 / lam).sum())
+        return float(np.log(total)), np.asarray((L / lam) @ V.T / np.sqrt(total))
 
     def log_variance_bound(self, K: Array, f: float) -> float:
-        """Logarithm of the bound on the variance per sample: trace, mean (geometric) or largest."""
+        """Logarithm of the bound on the variance per sample (trace, geometric mean or largest) by any K."""
         if self.criterion == "d":
             return float(np.linalg.slogdet(K)[1]) * 2.0 / len(K) - float(np.log(f / len(K)))
         if self.criterion == "e":
-            return -float(np.log(f))
+            return float(np.log((K**2).sum() / f))
         trace = np.trace(K) if self.metric is None else np.einsum("mp,mp->", K, self.metric)
         return 2.0 * float(np.log(trace)) - float(np.log(f))
 
@@ -267,26 +268,22 @@ def _find_measure(box: StateBox, dual: _Dual, seed: int, on_progress: Callable[[
     stages = [replace(dual, sharpness=s) for s in SHARPNESS] if dual.criterion == "e" else [dual]
     for k in range(ROUNDS):
         now = stages[0]
-        w, K = _optimal_weights(W, w, now)
+        w = _optimal_weights(W, w, now)
         kept = w > 1e-4 * w.max()
         x, W, w = x[kept], W[kept], w[kept] / w[kept].sum()
         M = _information(W, w)
-        K = now.factor(M)
+        _, K = now.value_and_factor(M)
         starts = np.concatenate([x, box.random_states(STARTS, rng)])
         tops, f = _ascend(box, starts, K, STEPS)
-        mean = float(w @ _squares(W, K))
         gap = float(np.expm1(now.log_variance_of(M) - now.log_variance_bound(K, f.max())))
         if on_progress is not None:
             on_progress(f"bound: duality gap {gap:.1%}", min(0.9, (k + 1) / ROUNDS))
         late = time.monotonic() - begin > SECONDS
-        if f.max() < mean * (1.0 + GAP) or (late and len(stages) == 1):
-            if len(stages) == 1:
-                break
-            stages = stages[1:]
-            continue
-        if late:
-            stages = stages[-1:]
-        new = _distinct(tops, f, mean * (1.0 + 0.2 * GAP), 2 * p)
+        if len(stages) == 1 and (f.max() < 1.0 + GAP or late):
+            break
+        if f.max() < 1.0 + 10.0 * GAP or late:
+            stages = stages[-1:] if late else stages[1 if len(stages) > 1 else 0 :]
+        new = _distinct(tops, f, 1.0 + 0.2 * GAP, 2 * p)
         x, W = np.concatenate([x, new]), np.concatenate([W, box.matrix(new)])
         w = np.concatenate([0.8 * w, np.full(len(new), 0.2 / len(new))])
     last = _ascend(box, np.concatenate([x, box.random_states(8 * STARTS, rng)]), K, 2 * STEPS)[1]
@@ -305,17 +302,19 @@ def _squares(W: Array, K: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->i", Y, Y))
 
 
-def _optimal_weights(W: Array, w: Array, dual: _Dual) -> tuple[Array, Array]:
-    """Weights of given states by the multiplicative algorithm."""
-    for _ in range(WEIGHT_STEPS):
-        K = dual.factor(_information(W, w))
-        f = _squares(W, K)
-        mean = float(w @ f)
-        if f.max() < mean * (1.0 + 0.2 * GAP):
-            break
-        w = w * (f / mean) ** dual.power
-        w = w / w.sum()
-    return w, K
+def _optimal_weights(W: Array, w: Array, dual: _Dual) -> Array:
+    """Weights (m,) of given states that make the variance small, w = exp(z) / sum(exp(z)), by L-BFGS."""
+
+    def value_and_gradient(z: Array) -> tuple[float, Array]:
+        w = softmax(z)
+        value, K = dual.value_and_factor(_information(W, w))
+        return value, w * (1.0 - _squares(W, K))  # the mean of the squares is 1
+
+    found = minimize(
+        value_and_gradient, np.log(w), jac=True, method="L-BFGS-B",
+        options={"maxiter": WEIGHT_STEPS, "maxcor": 30, "ftol": 1e-12, "gtol": 1e-9},
+    )  # fmt: skip
+    return np.asarray(softmax(found.x))
 
 
 def _distinct(x: Array, f: Array, least: float, most: int) -> Array:

@@ -127,8 +127,12 @@ def design_excitation(
                 limits=_limit_option_wording("position"), reason=error.message.what,
             ) from None  # fmt: skip
     if states is not None:
-        least = find_bound(states, criterion, found.samples, seed=seed, on_progress=on_progress)
-        found = replace(found, least=least)
+        try:
+            least = find_bound(states, criterion, found.samples, seed=seed, on_progress=on_progress)
+            found = replace(found, least=least)
+        except KeyboardInterrupt:
+            stopped = Message("bound_stopped_early", "stopped before the bound was found; the motion is given without")
+            found = replace(found, warnings=(*found.warnings, stopped))
     if time_budget is None or prepared < NOTABLE:
         return found
     said = Message(
