@@ -172,6 +172,17 @@ def test_excite_in_a_cell_opens_with_what_to_know_before_a_run(tmp_path: Path) -
     assert "--obstacles" in page
 
 
+def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
+    facts = tmp_path / "traj.json"
+    words = ("--position", "1.5", "--velocity", "2", "--acceleration", "8", "--criterion", "d", "--starts", "1")
+    text = dynid("excite", "one_link", "--bound", "--json", str(facts), *words).stdout
+    data = json.loads(facts.read_text())
+    assert data["bound"] < data["value"]
+    assert data["bound_is_proven"]
+    assert 1.0 < data["excess_over_bound"] < 5.0
+    assert f"within {data['excess_over_bound']:.2g} of what any motion inside these limits can reach (proven" in text
+
+
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
@@ -188,6 +199,8 @@ def test_excite_in_a_cell_opens_with_what_to_know_before_a_run(tmp_path: Path) -
         (("--velocity", "1", "--clearance", "0.1"), "--floor"),
         (("--velocity", "1", "--tool-speed", "-1"), "--tool-speed must be a speed in m/s"),
         (("--velocity", "1", "--shape", "points", "--floor", "0"), "shape 'fourier'"),
+        (("--velocity", "1", "--criterion", "condition", "--bound"), "criteria with a bound are"),
+        (("--velocity", "1", "--criterion", "d", "--bound"), "--acceleration for a bound"),
     ],
 )
 def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:

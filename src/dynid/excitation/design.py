@@ -13,6 +13,7 @@ import numpy as np
 from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
+from dynid.excitation.bound import StateBox, check_bound_available, find_bound
 from dynid.excitation.cell import Cell, read_cell
 from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
 from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel, read_motion_csv
@@ -88,6 +89,7 @@ def design_excitation(
     clearance: float = 0.0,
     tool_speed: float | None = None,
     margin: float = 0.05,
+    bound: bool = False,
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
@@ -110,7 +112,8 @@ def design_excitation(
 
     `obstacles` (a TOML file or a mapping: boxes, planes, meshes, workspace, tool, payload) and `floor` (height in frame
     0, m) are kept away from by `clearance` (m), and the tool within `tool_speed` (m/s), at every instant; links then
-    keep apart from one another, too.
+    keep apart from one another, too. `bound=True` (criteria a, d, e) adds `.bound`, a value of the criterion that no
+    motion inside the limits can beat; its time comes on top of the budget: seconds for 2 joints, a minute for 7.
     """
     _check_information_arguments(
         after, target,
@@ -124,6 +127,8 @@ def design_excitation(
         criterion = "v" if as_identify else "condition"
     rotor_inertia = as_identify if rotor_inertia is None else rotor_inertia
     friction = (PLAIN if as_identify else ()) if friction is None else tuple(friction)
+    if bound:
+        check_bound_available(criterion, adds_to_data=after is not None or target is not None)
     _check_arguments(
         shape,
         criterion,
@@ -174,6 +179,7 @@ def design_excitation(
         information = find_information(after, rows, target, sigma, (duration or PERIOD) * periods)
         criterion = criterion if target is None else TARGET
         sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
+    box = StateBox.for_rows(rows, bounds, sigma) if bound else None
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
         _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell,
@@ -192,6 +198,13 @@ def design_excitation(
                 limits=_limit_option_wording("position"), reason=error.message.what,
             ) from None  # fmt: skip
     found = replace(found, limits=whole)
+    if box is not None:
+        try:
+            least = find_bound(box, criterion, found.samples, seed=seed, on_progress=on_progress)
+            found = replace(found, least=least)
+        except KeyboardInterrupt:
+            stopped = Message("bound_stopped_early", "stopped before the bound was found; the motion is given without")
+            found = replace(found, warnings=(*found.warnings, stopped))
     if time_budget is None or prepared < NOTABLE:
         return found
     said = Message(

@@ -11,7 +11,7 @@ import scipy.optimize
 
 from dynid.excitation.criteria import Criterion, criterion_of_repeated_rows, find_criterion
 from dynid.excitation.feasibility import BUFFER, Clearance, Effort, Violation
-from dynid.excitation.fourier import Basis, derivative_coefficients, derivative_peaks, series_extremes
+from dynid.excitation.fourier import Basis, derivative_peaks, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Extremes, middle_and_half_range
@@ -292,12 +292,8 @@ def violation_of_series(problem: FourierProblem, clearance: Clearance, y: Array)
         """Motion at instants."""
         return problem.motion_of_coefficients(y, Basis.at_instants(t, problem.period, problem.harmonics), t)
 
-    v = derivative_coefficients(y, problem.period)
     lowest, highest = series_extremes(y, problem.period)
-    peaks = (
-        np.abs(series_extremes(x, problem.period)).max(axis=0) for x in (v, derivative_coefficients(v, problem.period))
-    )
-    extremes = Extremes(lowest + problem.mid_range, highest + problem.mid_range, *peaks)
+    extremes = Extremes(lowest + problem.mid_range, highest + problem.mid_range, *derivative_peaks(y, problem.period))
     return clearance.first_violation(sample, problem.period, extremes)
 
 

@@ -311,6 +311,7 @@ class ProgressSection:
             "showlegend": False,
         }
         return {
+            "bound": bound_text(e),
             "criterion": e.criterion, "first": number_text(e.first_value, 4), "value": number_text(e.value, 4),
             "condition": number_text(e.condition, 4), "scaling": number_text(e.scaling, 4),
             "drawing": Figure("Condition number over the motion", traces, layout, 300),
@@ -354,6 +355,18 @@ def margin_text(excitation: Excitation) -> str:
     joint, kind = np.unravel_index(int(np.argmax(excitation.use)), excitation.use.shape)
     return (
         f"no margin to the limits: joint '{excitation.robot.joint_names[joint]}' uses all of its {LIMITED[kind]} limit"
+    )
+
+
+def bound_text(excitation: Excitation) -> str | None:
+    """Text on how far the motion is from the best one; None where no bound was asked for."""
+    excess, least = excitation.excess_over_bound, excitation.least
+    if excess is None or least is None:
+        return None
+    how = "proven" if least.is_proven else "estimated"
+    return (
+        f"criterion {excitation.criterion}: within {excess:.2g} of what any motion inside these limits can reach "
+        f"({how}; duality gap {100 * least.gap:.2g} %)"
     )
 
 

@@ -78,6 +78,9 @@ def excite(
     obstacles: Annotated[Path | None, typer.Option(help="a .toml of boxes, planes, meshes, tool and payload")] = None,
     clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,
     tool_speed: Annotated[float | None, typer.Option(help="largest speed of the tool, m/s")] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="how good any motion inside the limits can be (criteria a, d, e)")
+    ] = False,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -117,6 +120,7 @@ def excite(
             duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
             periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
             rest=posture, obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
+            bound=bound,
             on_progress=(lambda text, done: bar.update(progress, completed=done, description=text)) if bar else None,
         )  # fmt: skip
     for place, write in motions.excitation_output_files(found, out, rate, share) if out else ():

@@ -18,7 +18,14 @@ from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.cell import read_cell
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
-from dynid.report.excitation import LIMITED, before_run_lines, margin_text, nominal_base_values, write_page
+from dynid.report.excitation import (
+    LIMITED,
+    before_run_lines,
+    bound_text,
+    margin_text,
+    nominal_base_values,
+    write_page,
+)
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes, shape_of_solid
 from dynid.viewer.server import JointPath, make_joint_path
@@ -80,6 +87,8 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
             f"{excitation.value:.4g} now",
             highlight=False,
         )
+    if (said := bound_text(excitation)) is not None:
+        screen.print(said, highlight=False)
     screen.print(limit_use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
@@ -189,6 +198,10 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: fl
         "model": excitation.rows.model,
         "criterion": excitation.criterion,
         "value": excitation.value,
+        "bound": excitation.bound,
+        "bound_is_proven": excitation.bound_is_proven,
+        "duality_gap": None if excitation.least is None else excitation.least.gap,
+        "excess_over_bound": excitation.excess_over_bound,
         "condition": excitation.condition,
         "scaling": excitation.scaling,
         "margin": excitation.margin,
