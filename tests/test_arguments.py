@@ -230,6 +230,10 @@ def design_points(**options: Any) -> dynid.Excitation:
     return dynid.design_excitation(ONE, **{**few, **options})
 
 
+def two_links_log() -> Log:
+    return dynid.simulate(with_friction(two_links()), fourier_motion(two_links(), duration=8.0, rate=50.0), noise=0.05)
+
+
 @cache
 def excitation() -> dynid.Excitation:
     return design()
@@ -311,6 +315,13 @@ changes("design_excitation", design, seed=1)
 changes("design_excitation", design, noise=[0.1, 0.3])
 changes("design_excitation", lambda **k: design(starts=40, **k), time_budget=0.05)
 called("design_excitation", design)
+known_before = Later(lambda: dynid.identify(two_links(), two_links_log(), friction=PLAIN))
+changes("design_excitation", design, after=known_before)
+changes("design_excitation", lambda **k: design(after=known_before.make(), **k), target=["Fv1"])
+changes("design_excitation", design, target="payload")
+refused("design_excitation", "does not go with after", lambda **k: design(noise=0.1, **k), after=known_before)
+refused("design_excitation", "does not go with target", design_points, target="Fv1")
+refused("design_excitation", "does not go with target", lambda **k: design(criterion="d", **k), target="Fv1")
 refused("design_excitation", "points belongs to shape 'points'", design, points=9)
 for name, idle in (("duration", 4.0), ("harmonics", 3), ("periods", 2)):
     refused("design_excitation", f"{name} belongs to shape 'fourier'", design_points, **{name: idle})
