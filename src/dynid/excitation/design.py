@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
@@ -44,7 +45,6 @@ PERIOD = 10.0
 BALANCED = (1.0, 0.03)
 """Weights of condition and scaling where none are given."""
 STARTS = 8
-DEFAULT_FRICTION = ("viscous", "coulomb", "offset")
 NOISE_SHARE = 0.01
 """Noise of torques that criterion v assumes where none is given, as a share of each joint's effort limit."""
 NOTABLE = 3.0
@@ -110,7 +110,7 @@ def design_excitation(
     if criterion is None:
         criterion = "v" if as_identify else "condition"
     rotor_inertia = as_identify if rotor_inertia is None else rotor_inertia
-    friction = (DEFAULT_FRICTION if as_identify else ()) if friction is None else tuple(friction)
+    friction = (PLAIN if as_identify else ()) if friction is None else tuple(friction)
     _check_arguments(
         shape,
         criterion,

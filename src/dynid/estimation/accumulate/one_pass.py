@@ -65,6 +65,7 @@ def accumulate(
                 break
         if collector.at_rest > LEAST_AT_REST * collector.rows:
             found.notes += [_describe_rest(100.0 * collector.at_rest / collector.rows)]
+        found.notes += found.describe_positions_beyond_limits(equation.robot.joint_names)
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
             raise LogError(log.name, _explain_too_short(equation.options, seen, treatment, found))
         findings.append(found)

@@ -150,6 +150,7 @@ class Evidence:
     parameters. mistake: what explains the data better than what was recorded, if that was found; can_diagnose: not all
     of these were tried yet. recipe: friction was chosen by the data. excitation: options of a motion to record next.
     bad_channels: what was found in single joints' channels of the logs. one_motion: said where all logs show the same.
+    beyond_limits: what was found of joints beyond their position limits.
     """
 
     channels: Sequence[str]
@@ -187,6 +188,7 @@ class Evidence:
     excitation: tuple[Option, ...] = ()
     unproven: tuple[Message, ...] = ()
     one_motion: Message | None = None
+    beyond_limits: Sequence[Message] = ()
 
     @property
     def torques_decide(self) -> bool:
@@ -274,14 +276,17 @@ def assess_evidence(evidence: Evidence) -> Verdict:
     return replace(verdict, next_step=_next_step(one_motion.code, "excite", _excitation_after(evidence), why))
 
 
+AT_STOPS = 0.05
+"""How far beyond its limits (rad or m) a joint is that touches its stops; beyond that, its zero or limits are wrong."""
+
+
 def _weigh_reasons(evidence: Evidence, wiring: Sequence[Reason]) -> Verdict:
     """Verdict by mistakes in the wiring, and by all other reasons."""
-    reasons = [
-        *wiring,
-        *_prediction_reasons(evidence),
-        *_weak_data_reasons(evidence),
-        *_weak_value_reasons(evidence),
-    ]
+    others = [*_prediction_reasons(evidence), *_weak_data_reasons(evidence), *_weak_value_reasons(evidence)]
+    clear_of_limits = (*evidence.excitation, Option("margin", 0.1))
+    touched = [said for said in evidence.beyond_limits if others and said.facts["farthest"] < AT_STOPS]
+    stops = [Reason(said, "usable", "excite", clear_of_limits) for said in touched]
+    reasons = [*wiring, *stops, *others]
     if reasons:
         level = max((reason.level for reason in reasons), key=LEVELS.index)
         return Verdict(level, tuple(reason.said for reason in reasons), reasons[0].next_step, tuple(evidence.unproven))
