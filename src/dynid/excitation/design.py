@@ -117,7 +117,7 @@ def design_excitation(
     """
     _check_information_arguments(
         after, target,
-        {"shape": shape != "fourier", "model": model not in (None, "torque"), "task": bool(task and target)},
+        {"shape": shape != "fourier", "model": model not in (None, "torque"), "task": None not in (task, target)},
         {"rotor_inertia": rotor_inertia is not None, "friction": friction is not None, "noise": noise is not None},
         criterion,
     )  # fmt: skip
@@ -249,7 +249,8 @@ def _check_information_arguments(
             raise ExcitationError(
                 "option_not_applicable", "{option} does not go with {which}: {reason}", option=name,
                 which=which if name in others else "after",
-                reason="joint torques along a fourier motion are designed" if name in others else "the result decides",
+                reason="the result decides" if name in decided else "it belongs to criterion 'v'" if name == "task" else
+                "joint torques along a fourier motion are designed",
             )  # fmt: skip
     if target is not None and criterion is not None:
         raise ExcitationError(
