@@ -133,6 +133,33 @@ NEGLIGIBLE = 1e-16
 """Share of tr C that counts as none: rounding of the rows, squared."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AddedCriterion:
+    """A criterion of what is known and what rows W add: that of [D W S; known], D the weights (rows,).
+
+    columns S (b, unknowns): what the columns of W are of the unknowns; known (k, unknowns): a square root of the
+    information that there is.
+    """
+
+    of_all: Criterion
+    weights: Array
+    columns: Array
+    known: Array
+
+    def value(self, W: Array) -> float:
+        """Value of the criterion for a matrix W."""
+        return self.of_all.value(self._all_rows(W))
+
+    def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
+        """Logarithm of a smooth approximation of the criterion, its gradient by W, and the true figure."""
+        value, slope, figure = self.of_all.smooth_value(self._all_rows(W), sharpness)
+        return SmoothValue(value, (self.weights[:, None] * slope[: len(W)]) @ self.columns.T, figure)
+
+    def _all_rows(self, W: Array) -> Array:
+        """Rows of the motion, weighted, and those known before."""
+        return np.concatenate([(self.weights[:, None] * W) @ self.columns, self.known])
+
+
 def _smooth_condition(lam: Array, p: float) -> tuple[float, Array]:
     """Smooth logarithm of the condition number by Schatten norms, log(|sigma|_p |1/sigma|_p), and its gradient."""
     up, by_up = _log_power_sum(lam, 0.5 * p)

@@ -11,7 +11,7 @@ from dynid.dynamics.friction import find_friction_block, friction_columns, frict
 from dynid.dynamics.regressor import find_model
 from dynid.dynamics.scene import Scene, Stage, standard_columns
 from dynid.errors import FIX_THE_BASE, ExcitationError
-from dynid.identifiability.base_parameters import base_parameters
+from dynid.identifiability.base_parameters import base_parameters, cached_base_parameters
 from dynid.identifiability.samples import random_samples
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter
@@ -82,6 +82,11 @@ class BaseRows:
     def units(self) -> tuple[str, ...]:
         """Units of the parameters of all columns."""
         return tuple(name.unit for name in self.names)
+
+    def base_matrix(self) -> Array:
+        """Matrix (base, standard parameters) that regroups standard parameters into those of the base columns."""
+        rotors = len(self.stage.columns) == len(self.robot.parameter_names)
+        return cached_base_parameters(self.robot, model=self.model, rotor_inertia=rotors).matrix
 
     def rows_along(self, motion: Motion) -> RowsAlong:
         """The rows of one motion: closed loops are solved once for W and its adjoint."""

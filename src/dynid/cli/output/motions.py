@@ -12,14 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.cli.log_options import LogReader
-from dynid.cli.output.recordings import read_motion, robot_with_joints_of_motion
-from dynid.cli.terminal import escape_markup, show_note
+from dynid.cli.output.recordings import read_motion, read_script_positions, robot_with_joints_of_motion
+from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
+from dynid.excitation.cell import read_cell
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
-from dynid.report.excitation import LIMITED, margin_text, nominal_base_values, write_page
+from dynid.report.excitation import (
+    LIMITED,
+    before_run_lines,
+    bound_text,
+    margin_text,
+    nominal_base_values,
+    write_page,
+)
 from dynid.robot.robot import Robot
-from dynid.viewer.scene import Shape, read_shapes
+from dynid.viewer.scene import Shape, read_shapes, shape_of_solid
 from dynid.viewer.server import JointPath, make_joint_path
 
 if TYPE_CHECKING:
@@ -46,6 +54,18 @@ def require_acceleration_limits(robot: Robot, limits: Mapping[str, object] | Non
         )  # fmt: skip
 
 
+def show_before_run(excitation: Excitation, out: Path | None, screen: Console) -> None:
+    """Print the box of what to know before the motion is run."""
+    from rich.panel import Panel
+
+    known = excitation.before_run
+    if known is None:
+        return
+    lines = before_run_lines(known, excitation, out)
+    text = "\n".join(f"{escape_markup(name)}: {escape_markup(said)}" for name, said in lines)
+    screen.print(Panel(text, title="before you run it", title_align="left", highlight=False))
+
+
 def show_excitation(excitation: Excitation, screen: Console) -> None:
     """Print the figures, the use of limits, and the errors to expect."""
     screen.print(
@@ -68,10 +88,12 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
             f"{excitation.value:.4g} now",
             highlight=False,
         )
+    if (said := bound_text(excitation)) is not None:
+        screen.print(said, highlight=False)
     screen.print(limit_use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
-    screen.print(expected_errors_table(excitation))
+    screen.print(expected_errors_table(excitation) if excitation.information is None else target_table(excitation))
     screen.print(
         f"{margin_text(excitation)}; the limits hold at every instant, proven by roots",
         highlight=False,
@@ -115,16 +137,61 @@ def expected_errors_table(excitation: Excitation) -> Table:
     return table
 
 
+def target_table(excitation: Excitation) -> Table:
+    """Table of the targeted parameters: standard deviations now, and expected with a log of this motion."""
+    from rich.table import Table
+
+    rows = [(name, now, then, then / now) for name, (now, then) in excitation.targets.items()]
+    shown = "the targets" if len(rows) <= WORST else f"{WORST} of {len(rows)} targets"
+    table = Table("parameter", "now", "expected", "ratio", box=None, title=f"standard deviations of {shown}")
+    for name, *figures in sorted(rows, key=lambda row: -row[3] if math.isfinite(row[3]) else -math.inf)[:WORST]:
+        table.add_row(escape_markup(name), *(f"{x:.3g}" if math.isfinite(x) else "-" for x in figures))
+    return table
+
+
+def parse_speed(text: str) -> float:
+    """Parse --speed: a share of the designed speed, `25%` or `0.25`."""
+    try:
+        speed = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        speed = math.nan
+    if not 0.0 < speed <= 1.0:
+        raise DynidError(
+            "speed_out_of_range", "--speed {text}:", "give a share of the designed speed, such as 25% or 0.25",
+            text=text,
+        )  # fmt: skip
+    return speed
+
+
 def excitation_output_files(
-    excitation: Excitation, out: Path, rate: float
+    excitation: Excitation, out: Path, rate: float | None, speed: float
 ) -> list[tuple[Path, Callable[[Path], object]]]:
-    """Files to write with their writers: the CSV, a ROS trajectory and a page beside it."""
-    save = partial(excitation.save, rate=rate)
-    page = partial(write_page, excitation)
-    return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
+    """Files to write with their writers: the motion, with a ROS goal beside a CSV, and a page.
+
+    A rehearsal takes the name that was given, so that nobody runs it fast by mistake; the motion at full speed goes
+    beside it.
+    """
+    places = [out, out.with_suffix(".yaml")] if out.suffix.lower() == ".csv" else [out]
+    files: list[tuple[Path, Callable[[Path], object]]] = [
+        (place, partial(excitation.save, rate=rate, speed=speed)) for place in places
+    ]
+    if speed < 1.0:
+        fast = [place.with_stem(f"{place.stem}_full_speed") for place in places]
+        files += [(place, partial(excitation.save, rate=rate)) for place in fast]
+    return [*files, (out.with_suffix(".html"), partial(write_page, excitation))]
 
 
-def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
+def show_rehearsal(excitation: Excitation, out: Path, speed: float, screen: Console) -> None:
+    """Print what a rehearsal is for, and where the motion at full speed is."""
+    print_line(
+        screen,
+        f"rehearsal: {out.name} follows the same path at {100.0 * speed:.4g} % of the speed, in "
+        f"{excitation.duration / speed:.1f} s. It is for watching: friction and inertias are identified poorly from "
+        f"it. The motion to identify from is {out.stem}_full_speed{out.suffix}.",
+    )
+
+
+def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: float) -> dict[str, object]:
     """Data of the designed motion for `--json`; noise: one number, or a list of one per channel where they differ."""
     noise = excitation.assumed_noise
     return {
@@ -132,16 +199,26 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[s
         "model": excitation.rows.model,
         "criterion": excitation.criterion,
         "value": excitation.value,
+        "bound": excitation.bound,
+        "bound_is_proven": excitation.bound_is_proven,
+        "duality_gap": None if excitation.least is None else excitation.least.gap,
+        "excess_over_bound": excitation.excess_over_bound,
         "condition": excitation.condition,
         "scaling": excitation.scaling,
         "margin": excitation.margin,
         "duration": excitation.duration,
+        "speed": speed,
         "use": {
             name: dict(zip(LIMITED, map(float, use), strict=True))
             for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
         },
+        "before_run": None if excitation.before_run is None else excitation.before_run.facts(),
         "noise": float(noise[0]) if (noise == noise[0]).all() else noise.tolist(),
         "expected_errors": excitation.expected,
+        "targets": {
+            name: {"now": now if math.isfinite(now) else None, "expected": then if math.isfinite(then) else None}
+            for name, (now, then) in excitation.targets.items()
+        },
         "warnings": list(excitation.warnings),
         "files": list(files),
         "history": None if excitation.history is None else excitation.history.facts(),
@@ -157,7 +234,7 @@ SHOWN = 5
 
 def robot_with_joints_of_path(file: Path, robot: Robot, reader: LogReader) -> Robot:
     """Robot without the joints that a motion or log does not have."""
-    if file.suffix.lower() in (".json", ".yaml", ".yml"):
+    if file.suffix.lower() in (".json", ".yaml", ".yml", ".script"):
         return robot_with_joints_of_motion(file, robot)
     reader.read_log(str(file))
     return reader.robot_with_locks()
@@ -173,6 +250,8 @@ def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         motion = read_motion(file, robot)
         return make_joint_path(robot, motion.t, motion.q)
+    if file.suffix.lower() == ".script":
+        return make_joint_path(robot, *read_script_positions(file, robot))
     log = reader.read_log(str(file))
     try:
         return make_joint_path(robot, log.t, log.q)
@@ -186,6 +265,12 @@ def read_urdf_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Messa
     if file.suffix.lower() not in (".urdf", ".xacro") or not file.is_file():
         return [], []
     return read_shapes(file, robot, robot.locks)
+
+
+def read_cell_shapes(obstacles: Path, robot: Robot) -> list[Shape]:
+    """Read the solids of a cell, tool and payload, as shapes to draw; planes are not drawn."""
+    cell = read_cell(robot, obstacles)
+    return [] if cell is None else [shape_of_solid(solid) for solid in (*cell.obstacles, *cell.attached)]
 
 
 def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:

@@ -160,7 +160,7 @@ class _BlockCollector:
             self.noise.append(rows.noise)
         self._keep_rows_for_checks(rows)
         self.rows += len(rows.t)
-        self.at_rest += int((rows.share < 1.0).all(axis=1).sum())
+        self.at_rest += 0 if rows.share.min() == 1.0 else int((rows.share < 1.0).all(axis=1).sum())
         if self.key is None or self.key[0] != rows.segment:
             self._close_block()
             self.origin = float(rows.t[0])

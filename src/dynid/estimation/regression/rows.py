@@ -475,8 +475,9 @@ def _count_used_rows(
     seen = prepared.motion.q[max(0, places[0] - half) : places[-1] + half + 1] if half else prepared.motion.q[places]
     found.add_positions(seen, len(places) * step)
     found.add_positions_beyond_limits(seen, len(places) * step, equation.robot.limits.position)
-    still = (np.abs(prepared.motion.v[places]) < STILL * equation.shapes.scale).all(axis=1)
-    found.standstill += float(still.sum()) * step
+    v, scale = prepared.motion.v[places], equation.shapes.scale
+    still = np.flatnonzero(np.abs(v[:, 0]) < STILL * scale[0])  # few, as a rule
+    found.standstill += float((np.abs(v[still]) < STILL * scale).all(axis=1).sum()) * step
 
 
 def hold_standing_joints(prepared: PreparedWindow, standing: NDArray[np.bool_], posture: Array) -> PreparedWindow:
