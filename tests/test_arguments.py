@@ -289,10 +289,17 @@ changes("design_excitation", lambda **k: dynid.design_excitation(ONE, limits=ALO
 changes("design_excitation", design, model="energy")
 changes("design_excitation", design, criterion="d")
 changes("design_excitation", lambda **k: design(criterion="condition+scaling", **k), weights=(1.0, 0.3))
-for name in ("condition", "frobenius", "scaling", "a", "d", "e"):
+for name in ("condition", "frobenius", "scaling", "a", "d", "e", "v"):
     refused("design_excitation", "weights belongs to", lambda c=name, **k: design(criterion=c, **k), weights=(1.0, 0.3))
-changes("design_excitation", design, rotor_inertia=True)
+changes("design_excitation", design, rotor_inertia=False)
 changes("design_excitation", design, friction=("viscous",))
+changes("design_excitation", design, task=Motion(np.arange(3.0), *np.ones((3, 3, 2))))
+refused("design_excitation", "task belongs to", lambda **k: design(criterion="a", **k), task="traj.csv")
+changes("design_excitation", design, margin=0.2)
+changes("design_excitation", design_points, margin=0.2)
+refused("design_excitation", "share of the limits", design, margin=1.0)
+changes("design_excitation", design, limits={**LIMITS, "jerk": 5.0})
+changes("design_excitation", design_points, limits={**ALONE, "acceleration": 8.0, "jerk": 9.0})
 changes("design_excitation", design, limits={**LIMITS, "velocity": 2.0})
 changes("design_excitation", design, limits={**LIMITS, "effort": 0.7})
 changes("design_excitation", design, duration=4.0)
@@ -313,6 +320,8 @@ changes("design_excitation", design_points, limits={**ALONE, "acceleration": 8.0
 without: Call = lambda **k: design_points(**{"limits": ALONE, **k})  # noqa: E731
 refused("design_excitation", "rest needs a motion", without, rest=[0.3])
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "effort": 3.0})
+refused("design_excitation", "needs a motion", without, limits={**ALONE, "jerk": 3.0})
+refused("design_excitation", "the margin allows", design_points, rest=[2.0])
 changes("Excitation.motion", lambda **k: excitation().motion(20.0, **k), speed=0.5)
 changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
 

@@ -75,6 +75,33 @@ def test_identify_takes_what_is_known_of_bodies(dynid: CommandLine, files: tuple
     np.testing.assert_allclose(both[0].values, both[1].values)
 
 
+def test_packages_are_those_of_the_geometry_too(
+    dynid: CommandLine, files: tuple[Path, Path], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A mesh of another package holds the last link: its centre of mass is inside; both commands find it."""
+    urdf, log = files
+    name = load_robot(urdf).links[-1].name
+    corners = [(x, y, z) for x in (-0.05, 0.05) for y in (-0.05, 0.05) for z in (0.05, 0.15)]
+    parts = tmp_path_factory.mktemp("far") / "deep" / "parts"
+    (parts / "shapes").mkdir(parents=True)
+    (parts / "package.xml").write_text("<package><name>parts</name></package>")
+    obj = "".join(f"v {x} {y} {z}\n" for x, y, z in corners) + "f 1 2 3\n"
+    (parts / "shapes" / "last.obj").write_text(obj)
+    shape = '<collision><geometry><mesh filename="package://parts/shapes/last.obj"/></geometry></collision>'
+    text = urdf.read_text(encoding="utf-8")
+    at = text.index(">", text.index(f'<link name="{name}"')) + 1
+    geometry = tmp_path / "arm.urdf"
+    geometry.write_text(text[:at] + shape + text[at:], encoding="utf-8")
+    known = ("--geometry", geometry, "--package-path", parts)
+    result, bodies, again = (tmp_path / f"{x}.json" for x in "rbp")
+    dynid("identify", urdf, log, "--friction", "none", "--out", result, "--physical", bodies, *known, code=None)
+    dynid("physical", result, "--out", again, *known, code=None)
+    found = PhysicalParameters.load(bodies)
+    np.testing.assert_allclose(found.values, PhysicalParameters.load(again).values)
+    centre = found.robot.links[-1].inertia[6:9] / found.robot.links[-1].inertia[9] - [0.0, 0.0, 0.1]
+    assert np.linalg.norm(centre) < 0.05 * np.sqrt(3.0) * 1.01
+
+
 def test_places_are_checked_before_the_work(dynid: CommandLine, files: tuple[Path, Path], tmp_path: Path) -> None:
     urdf, log = files
     assert "must end in .urdf" in dynid.fails("identify", urdf, log, "--urdf", tmp_path / "x.xml")

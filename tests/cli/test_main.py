@@ -143,7 +143,7 @@ def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> N
     out, facts = tmp_path / "traj.csv", tmp_path / "traj.json"
     words = ("--velocity", "1", "--acceleration", "4", "--position", "1.5", "--starts", "1", "--rate", "50")
     text = dynid("excite", "gautier3", "--out", str(out), "--json", str(facts), *words).stdout
-    for part in ("condition", "peak over limit", "expected deviation", "wrote"):
+    for part in ("condition", "peak over limit", "expected standard deviation", "wrote"):
         assert part in text
     assert out.read_text().startswith("t,q1,q2,q3,v1")
     assert "joint_names" in out.with_suffix(".yaml").read_text()
@@ -152,7 +152,7 @@ def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> N
     assert 'src="http' not in page
     data = json.loads(facts.read_text())
     assert data["margin"] >= 0.0
-    assert len(data["expected_errors"]) == 15
+    assert len(data["expected_errors"]) == 25
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dynid import DynidError, Excitation, Robot, design_excitation, load_robot
+from dynid import DynidError, Excitation, Motion, Robot, design_excitation, identify, load_robot, simulate
+from dynid.excitation.criteria import Prediction, random_states
+from dynid.excitation.excitation import motion_csv_text, read_motion_csv
 from dynid.excitation.fourier import Basis, FourierShape, series_extremes
 from dynid.robot.locking import lock_joints
 from humanoid import humanoid
@@ -22,6 +25,10 @@ PUMA = {
 
 
 GAUTIER3 = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
+
+
+RIGID: dict[str, Any] = {"criterion": "condition", "rotor_inertia": False, "friction": (), "margin": 0.0}
+"""The papers' criterion of the rigid columns, up to the limits."""
 
 
 def check_all_time(found: Excitation) -> None:
@@ -37,7 +44,8 @@ def check_all_time(found: Excitation) -> None:
             c[H - k] = np.conj(c[H + k])
         orders = np.arange(-H, H + 1)
         middle = limits.position[j].mean()
-        for order, bound in ((0, np.ptp(limits.position[j]) / 2), (1, limits.velocity[j]), (2, limits.acceleration[j])):
+        ranges = (np.ptp(limits.position[j]) / 2, limits.velocity[j], limits.acceleration[j], limits.jerk[j])
+        for order, bound in enumerate(ranges):
             series = c * (1j * orders * w) ** order
             roots = np.roots((series * 1j * orders)[::-1])
             phases = np.concatenate([np.angle(roots), np.linspace(0, 2 * math.pi, 2000)])
@@ -48,6 +56,8 @@ def check_all_time(found: Excitation) -> None:
     assert (motion.q <= limits.position[:, 1] + 1e-9).all()
     assert (np.abs(motion.v) <= limits.velocity * (1 + 1e-9)).all()
     assert (np.abs(motion.a) <= limits.acceleration * (1 + 1e-9)).all()
+    jerk = np.abs(np.diff(motion.a, axis=0)).max(axis=0) / np.diff(motion.t).min()
+    assert (jerk <= limits.jerk * (1 + 1e-6)).all()
 
 
 def check_motion(found: Excitation) -> None:
@@ -67,7 +77,7 @@ def small(seed: int) -> Excitation:
 
 
 def test_panda_by_its_data_sheet() -> None:
-    found = design_excitation(load_robot("panda"))
+    found = design_excitation(load_robot("panda"), **RIGID)
     assert len(found.rows.names) == 43
     assert found.condition <= 7.9
     assert found.margin >= 0.0
@@ -76,7 +86,7 @@ def test_panda_by_its_data_sheet() -> None:
 
 
 def test_puma_560_with_rotors() -> None:
-    found = design_excitation(load_robot("puma560"), rotor_inertia=True, limits=PUMA)
+    found = design_excitation(load_robot("puma560"), limits=PUMA, **{**RIGID, "rotor_inertia": True})
     assert len(found.rows.names) == 40
     assert found.condition <= 10.3
     assert found.margin >= 0.0
@@ -96,7 +106,7 @@ def test_scara_with_its_prismatic_joint() -> None:
         "velocity": [1, 1, 0.3, 2],
         "acceleration": [5, 5, 2, 10],
     }
-    found = design_excitation(load_robot("scara"), limits=limits, starts=2)
+    found = design_excitation(load_robot("scara"), limits=limits, starts=2, **RIGID)
     assert found.condition < 100
     assert found.margin >= 0.0
     check_all_time(found)
@@ -112,7 +122,7 @@ def test_a_humanoids_pair_of_arms() -> None:
     pair = lock_joints(robot, others)
     assert pair.n >= 10
     limits = {"position": [[-1.5, 1.5]] * pair.n, "velocity": [2.0] * pair.n, "acceleration": [10.0] * pair.n}
-    found = design_excitation(pair, limits=limits, starts=1, time_budget=40.0)
+    found = design_excitation(pair, limits=limits, starts=1, time_budget=40.0, **RIGID)
     assert np.isfinite(found.condition)
     assert found.margin >= 0.0
     check_all_time(found)
@@ -147,10 +157,10 @@ def test_other_criteria_and_models(criterion: str, model: str, friction: tuple[s
 @pytest.mark.slow
 def test_torque_limits_hold_where_the_robot_is_known() -> None:
     robot = load_robot("puma560")
-    free = design_excitation(robot, limits=PUMA, starts=1)
+    free = design_excitation(robot, limits=PUMA, starts=1, **RIGID)
     tau = _torques(robot, free)
     effort = 0.8 * np.abs(tau).max(axis=0) + 1e-3
-    held = design_excitation(robot, limits={**PUMA, "effort": effort}, starts=1)
+    held = design_excitation(robot, limits={**PUMA, "effort": effort}, starts=1, **RIGID)
     assert (np.abs(_torques(robot, held)) <= effort).all()
     with pytest.raises(DynidError, match=r"effort limit of joint .* cannot even hold"):
         design_excitation(robot, limits={**PUMA, "effort": [1.0] * 6}, starts=1, time_budget=5.0)
@@ -200,7 +210,7 @@ def test_a_motion_that_would_collide_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "folding.urdf"
     file.write_text(folding(3.1))
     with pytest.raises(DynidError, match="collide"):
-        design_excitation(load_robot(file), starts=2)
+        design_excitation(load_robot(file), starts=2, **RIGID)
     file.write_text(folding(0.7))
     assert design_excitation(load_robot(file), starts=1).margin >= 0.0
 
@@ -276,3 +286,114 @@ def test_processes_find_what_one_process_finds() -> None:
         found.append(design_excitation(load_robot("gautier3"), starts=2, limits=GAUTIER3).motion(20.0).q)
     threads.use_threads(before)
     assert_allclose(found[0], found[1], atol=0)
+
+
+def mean_variance(found: Excitation, W: np.ndarray) -> float:
+    """Variance of predicted torques over effort limits squared, by the plain formula."""
+    states = random_states(found.robot, found.limits, 10.0, found.shape.harmonics)  # type: ignore[attr-defined]
+    covariance = np.linalg.inv(W.T @ (W / np.tile(found.assumed_noise**2, len(W) // found.robot.n)[:, None]))
+    U = found.rows.matrix(states)
+    variance = np.einsum("ij,jk,ik->i", U, covariance, U).reshape(-1, found.robot.n)
+    return float((variance / (found.assumed_noise / 0.01) ** 2).mean())
+
+
+def test_the_default_predicts_torques_within_a_margin() -> None:
+    """Columns as `identify` takes them, a variance that the plain formula confirms, 5 % of all limits unused."""
+    robot = load_robot("gautier3")
+    found = design_excitation(robot, limits={**GAUTIER3, "effort": [30.0, 60.0, 15.0]}, starts=2)
+    log = simulate(robot, found, rate=200.0)
+    identified = identify(robot, log, friction=("viscous", "coulomb", "offset"))
+    assert found.criterion == "v"
+    assert set(found.rows.names) == set(identified.names)
+    assert found.margin >= 0.05
+    assert found.margin == pytest.approx(0.05, abs=1e-6)
+    assert_allclose(found.assumed_noise, 0.01 * np.array([30.0, 60.0, 15.0]))
+    assert found.expected == found.expected_errors()
+    assert found.value == pytest.approx(mean_variance(found, found.matrix), rel=1e-6)
+    rigid = design_excitation(robot, limits={**GAUTIER3, "effort": [30.0, 60.0, 15.0]}, starts=2, **RIGID)
+    assert found.value < 0.8 * mean_variance(found, found.rows.matrix(rigid.shape.exciting_motion()))
+    check_all_time(found)
+
+
+def test_a_margin_is_measured_against_the_limits() -> None:
+    robot = load_robot("gautier3")
+    rest = [1.4, 0.0, 0.0]
+    for margin in (0.0, 0.2):
+        found = design_excitation(robot, limits=GAUTIER3, starts=1, harmonics=2, margin=margin)
+        assert margin <= found.margin <= margin + 1e-6
+        assert_allclose(found.limits.position, np.tile([-1.5, 1.5], (3, 1)))
+    with pytest.raises(DynidError, match="margin"):
+        design_excitation(robot, limits=GAUTIER3, margin=0.2, rest=rest)
+    for bad in (-0.1, 1.0, math.nan):
+        with pytest.raises(DynidError, match="margin"):
+            design_excitation(robot, limits=GAUTIER3, margin=bad)
+
+
+@pytest.mark.parametrize("shape", ["fourier", "points"])
+def test_jerk_limits_hold_at_every_instant(shape: str) -> None:
+    limits = {**GAUTIER3, "jerk": [3.0, 4.0, 5.0]}
+    options = {"harmonics": 3} if shape == "fourier" else {"points": 16, "time_budget": 4.0}
+    found = design_excitation(load_robot("gautier3"), shape=shape, limits=limits, starts=1, **options)
+    motion = found.motion(2000.0)
+    jerk = np.abs(np.diff(motion.a, axis=0)).max(axis=0) / np.diff(motion.t).min()
+    assert (jerk <= 0.95 * np.array([3.0, 4.0, 5.0]) * (1 + 1e-6)).all()
+    assert found.margin >= 0.05
+    assert found.use[:, 3].max() > 0.9  # they did bind
+    if shape == "fourier":
+        check_all_time(found)
+
+
+def test_a_task_of_its_own(tmp_path: Path) -> None:
+    """A motion near one pose asks for other states than the whole range; its file says the same as the motion."""
+    robot = load_robot("gautier3")
+    t = np.linspace(0.0, 6.0, 200)
+    x = 0.3 * np.sin(np.outer(t, [1.0, 2.0, 1.5]))
+    v = 0.3 * np.cos(np.outer(t, [1.0, 2.0, 1.5])) * [1.0, 2.0, 1.5]
+    task = Motion(t, x + np.array([0.9, 0.5, -0.5]), v, -x * np.square([1.0, 2.0, 1.5]))
+    options: dict[str, Any] = {"limits": {**GAUTIER3, "effort": 80.0}, "starts": 1, "harmonics": 3}
+    own = design_excitation(robot, task=task, **options)
+    (tmp_path / "task.csv").write_text(motion_csv_text(task))
+    read = design_excitation(robot, task=tmp_path / "task.csv", **options)
+    assert_allclose(own.motion(50.0).q, read.motion(50.0).q, atol=0)
+    anywhere = design_excitation(robot, **options)
+    goal = Prediction.for_states(own.rows, task, own.limits.effort).G
+
+    def variance(found: Excitation) -> float:
+        A = found.matrix / np.tile(found.assumed_noise, len(found.matrix) // 3)[:, None]
+        return float(np.trace(goal @ np.linalg.inv(A.T @ A) @ goal.T))
+
+    assert own.value == pytest.approx(variance(own), rel=1e-6)
+    assert variance(own) < 0.9 * variance(anywhere)
+    bare = "\n".join(",".join(line.split(",")[:4]) for line in motion_csv_text(task).splitlines())
+    (tmp_path / "bare.csv").write_text(bare)
+    spline = read_motion_csv(tmp_path / "bare.csv")
+    assert_allclose(spline.v, task.v, atol=1e-3)
+    assert_allclose(spline.a[5:-5], task.a[5:-5], atol=1e-2)
+    (tmp_path / "no.csv").write_text("time,angle\n0,1\n")
+    for bad, words in ((tmp_path / "no.csv", "columns t"), (tmp_path / "none.csv", "cannot be read")):
+        with pytest.raises(DynidError, match=words):
+            design_excitation(robot, task=bad, **options)
+    with pytest.raises(DynidError, match="3"):
+        design_excitation(load_robot("puma560"), task=task, limits=PUMA)
+
+
+def test_one_position_limit_is_kept_too() -> None:
+    limits = {**GAUTIER3, "position": [[0.5, np.inf], [-np.inf, 0.2], [-1.5, 1.5]]}
+    found = design_excitation(load_robot("gautier3"), limits=limits, starts=1, harmonics=2)
+    q = found.motion(200.0).q
+    assert q[:, 0].min() > 0.5
+    assert q[:, 1].max() < 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"criterion": "v", "model": "reaction"}, "predicted torques"),
+        ({"criterion": "v", "shape": "points"}, "model 'torque'"),
+        ({"criterion": "d", "task": "traj.csv"}, "task belongs to"),
+        ({"limits": {**GAUTIER3, "jerk": -1.0}}, "jerk limit must be positive"),
+    ],
+)
+def test_what_criterion_v_and_jerks_refuse(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(DynidError, match=words):
+        design_excitation(load_robot("gautier3"), **{"limits": GAUTIER3, **options})

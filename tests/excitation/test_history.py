@@ -26,7 +26,8 @@ LIMITS = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": 
 
 
 def design(**options: object) -> Excitation:
-    given: dict[str, object] = {"limits": LIMITS, "starts": 3, "harmonics": 3, **options}
+    rigid = {"criterion": "condition", "rotor_inertia": False, "friction": (), "margin": 0.0}
+    given: dict[str, object] = {"limits": LIMITS, "starts": 3, "harmonics": 3, **rigid, **options}
     return design_excitation(load_robot("gautier3"), **given)  # type: ignore[arg-type]
 
 
@@ -136,7 +137,20 @@ def test_a_recorder_thins_evenly() -> None:
 
 
 def test_files_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--velocity", "1", "--acceleration", "4", "--position", "1.5", "--starts", "2", "--noise", "0.25")
+    words = (
+        "--velocity",
+        "1",
+        "--acceleration",
+        "4",
+        "--position",
+        "1.5",
+        "--starts",
+        "2",
+        "--noise",
+        "0.25",
+        "--criterion",
+        "condition",
+    )
     out, facts = tmp_path / "traj.csv", tmp_path / "facts.json"
     CommandLine(monkeypatch, capsys)(
         "excite", "gautier3", "--harmonics", "3", "--out", str(out), "--json", str(facts), *words

@@ -172,20 +172,25 @@ def test_the_seed_decides(limits: Limits) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "torque"),
+    ("stage", "torque", "jerk"),
     [
-        (HomotopyStage(4.0, 0.0, 10.0), np.inf),
-        (HomotopyStage(2.0, 0.01, 1.0), np.inf),
-        (HomotopyStage(2.0, np.inf, 1.0), np.inf),
-        (HomotopyStage(2.0, 0.0, 10.0), 20.0),
+        (HomotopyStage(4.0, 0.0, 10.0), np.inf, np.inf),
+        (HomotopyStage(2.0, 0.01, 1.0), np.inf, np.inf),
+        (HomotopyStage(2.0, np.inf, 1.0), np.inf, np.inf),
+        (HomotopyStage(2.0, 0.0, 10.0), 20.0, np.inf),
+        (HomotopyStage(2.0, 0.0, 10.0), np.inf, 6.0),
     ],
 )
-def test_slopes_are_exact(stage: HomotopyStage, torque: float) -> None:
+def test_slopes_are_exact(stage: HomotopyStage, torque: float, jerk: float) -> None:
     rows = rows_of("gautier3")
     goal = SmoothedCriterion.for_rows("condition+scaling", (1.0, 0.1), rows, 16, None)
     effort = Effort.for_robot(rows.robot, replace(MOVING, effort=np.full(3, torque)))
     search = PointsSearch(
-        rows, goal, PointVariables(PointLimits.for_robot(rows.robot, MOVING), 17), np.ones((4, 3)), effort
+        rows,
+        goal,
+        PointVariables(PointLimits.for_robot(rows.robot, replace(MOVING, jerk=np.full(3, jerk))), 17),
+        np.ones((5, 3)),
+        effort,
     )
     rng = np.random.default_rng(5)
     z = search.unknowns.random_start(rng)

@@ -50,3 +50,24 @@ def test_slopes_of_rounded_coulomb_friction() -> None:
     numeric = (figure(h) - figure(-h)) / (2.0 * h)
     assert (rows.adjoint(motion, weights)[1] * way).sum() == pytest.approx(numeric, rel=1e-7)
     assert_array_equal(sharp.with_rounded_signs(np.full(3, 1e-6)).matrix(motion), sharp.matrix(motion))
+
+
+def test_collinear_friction_columns_are_left_out() -> None:
+    """The offset of a vertical prismatic joint cannot be distinguished from its weight; slopes by differences."""
+    robot = load_robot("scara")
+    friction = ("viscous", "coulomb", "offset")
+    rows = BaseRows.for_robot(robot, model="torque", rotor_inertia=True, friction=friction)
+    rounded = rows.with_rounded_signs(np.full(4, 0.2))
+    rng = np.random.default_rng(2)
+    q, v, a = rng.uniform(-0.5, 0.5, (3, 40, 4))
+    W = rows.matrix(Motion(np.arange(40.0), q, v, a))
+    assert np.linalg.matrix_rank(W) == W.shape[1] == len(rows.names) == rows.support.shape[1]
+    assert {"Fo1", "Fo2", "Fo4"} <= set(rows.names)
+    assert "Fo3" not in rows.names
+    weights, way, h = rng.normal(size=W.shape), rng.normal(size=(40, 4)), 1e-6
+
+    def figure(by: float) -> float:
+        return float((weights * rounded.matrix(Motion(np.arange(40.0), q, v + by * way, a))).sum())
+
+    slope = (rounded.adjoint(Motion(np.arange(40.0), q, v, a), weights)[1] * way).sum()
+    assert slope == pytest.approx((figure(h) - figure(-h)) / (2.0 * h), rel=1e-6)

@@ -154,6 +154,8 @@ def test_total_mass_bounds_and_places_are_kept() -> None:
     )  # fmt: skip
     assert_allclose(found.total_mass, 21.5, rtol=1e-7)
     assert 2.0 - 1e-6 <= found.value("M1") <= 2.5 + 1e-6
+    named = dynid.physical_parameters(result, bounds={"M:1": (2.0, 2.5)}).value("M1")
+    assert named == dynid.physical_parameters(result, bounds={"M1": (2.0, 2.5)}).value("M1")
     com = found.robot.links[1].inertia[6:9] / found.value("M2")
     assert all(low - 1e-6 <= c <= high + 1e-6 for c, (low, high) in zip(com, box, strict=True))
     P = pseudo_inertia(found.robot.links[0].inertia)

@@ -8,7 +8,7 @@ import pytest
 
 import dynid
 from bodies import smallest_eigenvalue
-from recordings import CASES, PLAIN, judge, logs
+from recordings import CASES, DATA, PLAIN, judge, logs
 
 
 @pytest.mark.parametrize("friction", [PLAIN, "auto"], ids=["plain", "recipe"])
@@ -59,3 +59,21 @@ def test_masses_without_a_total_are_those_of_the_arm(name: str, friction: str | 
     sized = dynid.physical_parameters(unknown)
     assert abs(sized.total_mass / published - 1.0) < 0.35
     assert judge(case, sized, others[0]).mean() < 1.01 * best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_every_recording_alone_weighs_what_the_arm_weighs(number: int) -> None:
+    """LWR4+, one whole log and the defaults: within 35 %; links far from their prior are named."""
+    folder = DATA / CASES["lwr4"].folder
+    if not folder.exists():
+        pytest.skip(f"the recordings {folder} are not here")
+    robot = dynid.load_robot("lwr4")
+    found = dynid.physical_parameters(dynid.identify(robot, dynid.read_log(folder / f"log_{number}.csv.gz", robot)))
+    published = robot.published_moving_mass
+    assert published is not None
+    assert abs(found.total_mass / published - 1.0) < 0.35
+    prior, named = dict(zip(found.names, found.prior, strict=True)), [w.facts.get("link") for w in found.warnings]
+    for name, value in zip(found.names, found.values, strict=True):
+        if name.symbol == "M" and not 0.2 * prior[name] <= value <= 3.0 * prior[name]:
+            assert name.link in named

@@ -63,13 +63,14 @@ def parse_numbers_per_joint(text: str | None, n: int, what: str) -> list[float] 
 
 
 def limits_from_options(
-    robot: Robot, position: str | None, velocity: str | None, acceleration: str | None
+    robot: Robot, position: str | None, velocity: str | None, acceleration: str | None, jerk: str | None = None
 ) -> dict[str, object] | None:
-    """Robot's limits with those of --position, --velocity and --acceleration in their place; None without them."""
+    """Robot's limits with those of --position, --velocity, --acceleration and --jerk instead; None without them."""
     n = robot.n
     given = {
         "velocity": parse_numbers_per_joint(velocity, n, "velocity"),
         "acceleration": parse_numbers_per_joint(acceleration, n, "acceleration"),
+        "jerk": parse_numbers_per_joint(jerk, n, "jerk"),
     }
     half = parse_numbers_per_joint(position, n, "position")
     if half is None and not any(given.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -178,15 +179,16 @@ class MainJob:
 
     def _design_motions(self, bounds: Mapping[str, object]) -> tuple[Excitation, Excitation]:
         """Design a motion to identify with and another one to validate with."""
-        found = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=4, seed=self.seed)
-        other = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=1, seed=self.seed + 7)
+        found = design_excitation(self.robot, limits=bounds, starts=4, seed=self.seed)
+        other = design_excitation(self.robot, limits=bounds, starts=1, seed=self.seed + 7)
         self._write_file("motion.csv", found.save)
         self.facts |= {"condition": found.condition, "margin": found.margin}
         self.summary.append(
             (
                 "motion",
-                f"{found.duration:.1f} s from rest to rest, condition {found.condition:.1f} (a random motion: "
-                f"{found.first_value:.0f}); all limits hold at every instant",
+                f"{found.duration:.1f} s from rest to rest, condition {found.condition:.1f}; torques are predicted "
+                f"{math.sqrt(found.first_value / found.value):.1f} times as well as after a random motion; "
+                f"{100 * found.margin:.3g} % of every limit is left unused",
             )
         )
         return found, other

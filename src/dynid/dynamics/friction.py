@@ -265,10 +265,13 @@ class FrictionShapes:
         turned_q, turned_v = q / self.scale, v / self.scale
         highest = max((HARMONICS[name] for name in self.blocks if name in HARMONICS), default=0)
         waves = list(accumulate(repeat(np.exp(1j * turned_q), highest), np.multiply)) if highest else []
-        rest, held = np.zeros_like(q), np.zeros_like(q)
-        if self.held in place:
-            rest, held = self.rest_fractions(t, v), stops[:, place[self.held]]
-        all_rest = rest.min(axis=1, keepdims=True)
+        rest = self.rest_fractions(t, v) if self.held in place else None
+        all_rest = None if rest is None else rest.min(axis=1, keepdims=True)
+
+        def hold_at_rest(x: Array, resting: Array | None) -> Array:
+            """Values in motion, and those of the stop that holds at rest."""
+            return x if resting is None else x + resting * (stops[:, place[self.held]] - x)
+
         c = 0
         for name in self.blocks:
             block = find_friction_block(name)
@@ -278,21 +281,20 @@ class FrictionShapes:
                         "load_friction_needs_estimate", "friction block 'load' needs the rigid torque of a first "
                         "estimate",
                     )  # fmt: skip
-                own = stops[:, place[1e-4]]
-                out[:, c] = np.abs(rigid) * (own + all_rest * (held - own))
+                out[:, c] = np.abs(rigid) * hold_at_rest(stops[:, place[1e-4]], all_rest)
             elif name == "lag":
                 signs = _velocity_signs(turned_v)
-                out[:, c] = np.gradient(signs + rest * (held - signs), t, axis=0) if len(t) > 1 else 0.0
+                out[:, c] = np.gradient(hold_at_rest(signs, rest), t, axis=0) if len(t) > 1 else 0.0
             elif name in HARMONICS:
                 wave = waves[HARMONICS[name] - 1]
                 out[:, c], out[:, c + 1] = wave.imag, wave.real
             elif block.value is None:
                 own = stops[:, place[stop_width(name)]]
-                out[:, c] = own + all_rest * (held - own) if stop_width(name) < self.held else own
+                out[:, c] = hold_at_rest(own, all_rest) if stop_width(name) < self.held else own
             else:
                 plain = name in PLAIN_UNITS
                 for k, column in enumerate(block.value(q if plain else turned_q, v if plain else turned_v)):
-                    out[:, c + k] = column + rest * (held - column) if name in SIGNED else column
+                    out[:, c + k] = hold_at_rest(column, rest) if name in SIGNED else column
             c += len(block.symbols)
         return out
 

@@ -109,6 +109,7 @@ from dynid.estimation.solve.recursive import (
     solve_recursively,
 )
 from dynid.identifiability.relations import Regrouping
+from dynid.logs.findings import BEYOND_LIMITS
 from dynid.logs.log import Log
 from dynid.logs.read import IN_CURRENT
 from dynid.messages import Message, Option
@@ -396,6 +397,7 @@ class SolvedState:
             condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
             unproven=describe_unprovable(equation), one_motion=self.one_motion,
+            beyond_limits=[message for f in state.findings for message in f.notes if message.code == BEYOND_LIMITS],
         )  # fmt: skip
 
     def _unidentifiable_share(self) -> float:

@@ -188,7 +188,7 @@ class Diagnostics:
     notes: tuple[Message, ...]
     unidentifiable: tuple[Annotated[Unidentifiable, ROW], ...]
     trials: tuple[Annotated[Trial, ROW], ...]
-    checks: tuple[Annotated[ChannelCheck, ROW], ...]
+    checks: tuple[Annotated[ChannelCheck, Form(row=True, optional=("autoregression",))], ...]
     findings: tuple[tuple[str, tuple[Message, ...]], ...]
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
-from dynid.excitation.criteria import NAMES, find_criterion
-from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel
+from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
+from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel, read_motion_csv
 from dynid.excitation.feasibility import CollisionChecker, Effort
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
@@ -27,17 +30,23 @@ from dynid.excitation.points import PointsShape
 from dynid.excitation.points_search import TORQUE_RATE, design_points
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
-from dynid.excitation.shape import check_limits, middle_and_half_range
+from dynid.excitation.shape import check_limits, limits_within_margin, middle_and_half_range
 from dynid.excitation.starts import Candidates, random_points, run_starts
-from dynid.messages import Message, Wording
+from dynid.messages import Message, Option, Wording
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from dynid.estimation.identification import Identification
+    from dynid.excitation.information import Information
 
 PERIOD = 10.0
 BALANCED = (1.0, 0.03)
 """Weights of condition and scaling where none are given."""
 STARTS = 8
+NOISE_SHARE = 0.01
+"""Noise of torques that criterion v assumes where none is given, as a share of each joint's effort limit."""
 NOTABLE = 3.0
 """Seconds of preparation that are told where there is a time budget, which counts the search alone."""
 SMALLEST_SWING = 1e-3
@@ -52,10 +61,10 @@ def design_excitation(
     *,
     shape: str = "fourier",
     model: str | None = None,
-    criterion: str = "condition",
+    criterion: str | None = None,
     weights: tuple[float, float] = (1.0, 0.0),
-    rotor_inertia: bool = False,
-    friction: tuple[str, ...] = (),
+    rotor_inertia: bool | None = None,
+    friction: tuple[str, ...] | None = None,
     limits: Mapping[str, object] | None = None,
     duration: float | None = None,
     harmonics: int = 5,
@@ -67,17 +76,42 @@ def design_excitation(
     noise: float | Sequence[float] | None = None,
     periods: int = 1,
     rest: Sequence[float] | None = None,
+    task: Motion | Excitation | str | Path | None = None,
+    margin: float = 0.05,
+    after: Identification | str | Path | None = None,
+    target: str | Sequence[str] | None = None,
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
     Shapes: `fourier` (torque model; `duration` is the period in s, `harmonics` its multiples, `periods` how often it is
     repeated) and `points` (energy model; `points` rows, fifth-order polynomials between them, as long as they take).
     What one shape or criterion does not use is refused. Criteria: condition, frobenius, scaling, condition+scaling
-    (weights l1, l2), a, d, e (with `noise` per channel). `limits` overrides the robot's: position (n, 2), velocity,
-    acceleration, effort (n,), missing ones unlimited. `rest` is the pose (rad, m) in which the robot stands: the motion
-    starts and ends there, with an approach and a return at a quarter of the speed limits. Ctrl-C and `time_budget` (s
-    of search) keep the best so far; `.history` tells how the search went.
+    (weights l1, l2), a, d, e, v (with `noise` per channel). Criterion v, the default of `fourier`, is the mean variance
+    of predicted torques over their effort limits squared, at states drawn uniformly inside the limits or along `task`,
+    a motion of yours or its CSV file; without `noise` it takes 1 % of each effort limit. None for `rotor_inertia` and
+    `friction` means the columns that `identify` uses: rotor inertias, viscous and Coulomb friction, offsets; for
+    `points` and models without torques criterion condition of the rigid columns. `limits` overrides the robot's:
+    position (n, 2), velocity, acceleration, effort, jerk (n,), missing ones unlimited; a share `margin` of them (of the
+    half range for positions; efforts excepted) is left unused. `rest` is the pose (rad, m) in which the robot
+    stands: the motion starts and ends there, with an approach and a return at a quarter of the speed limits. Ctrl-C and
+    `time_budget` (s of search) keep the best so far; `.history` tells how the search went.
+
+    `after`: a result or its file, to whose data the motion adds; its columns and noise are those of the design.
+    `target`: what is to become known, parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
+    carries), or "unidentifiable" (what the result calls so, or weak). `.expected` announces standard deviations.
     """
+    _check_information_arguments(
+        after, target,
+        {"shape": shape != "fourier", "model": model not in (None, "torque"), "task": bool(task and target)},
+        {"rotor_inertia": rotor_inertia is not None, "friction": friction is not None, "noise": noise is not None},
+        criterion,
+    )  # fmt: skip
+    chosen = model or ("energy" if shape == "points" else "torque")
+    as_identify = shape == "fourier" and chosen == "torque"
+    if criterion is None:
+        criterion = "v" if as_identify else "condition"
+    rotor_inertia = as_identify if rotor_inertia is None else rotor_inertia
+    friction = (PLAIN if as_identify else ()) if friction is None else tuple(friction)
     _check_arguments(
         shape,
         criterion,
@@ -90,22 +124,42 @@ def design_excitation(
     _refuse_unused_arguments(
         shape, criterion, tuple(weights), duration=duration, harmonics=harmonics, periods=periods, points=points
     )
-    bounds = find_limits(robot, limits)
-    check_limits(bounds, robot.joint_names)
+    _check_prediction_arguments(criterion, chosen, task, margin)
+    whole = find_limits(robot, limits)
+    check_limits(whole, robot.joint_names)
+    bounds = limits_within_margin(robot, whole, margin)
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
         weights = BALANCED  # the default weights would leave the scaling out
-    chosen = model or ("energy" if shape == "points" else "torque")
     begin = time.monotonic()
-    rows = BaseRows.for_robot(robot, model=chosen, rotor_inertia=rotor_inertia, friction=tuple(friction))
+    if after is not None:
+        from dynid.excitation.information import columns_of_result, read_result
+
+        after = read_result(after, robot)
+        rotor_inertia, friction = columns_of_result(after)
+    rows = BaseRows.for_robot(robot, model=chosen, rotor_inertia=rotor_inertia, friction=friction)
     moving = shape == "fourier" or bool(np.isfinite(bounds.acceleration).any())
     effort = Effort.for_robot(robot, bounds) if moving else None
     for part in (rows, *(() if effort is None else (effort.rows,))):
         part.warm_up()
     prepared = time.monotonic() - begin
     sigma = None if noise is None else noise_per_channel(noise, rows.rows_per_sample)
+    predicted = None
+    if criterion == "v":
+        _check_room_to_move(bounds, duration or PERIOD, robot.joint_names)
+        states = random_states(robot, whole, duration or PERIOD, harmonics) if task is None else _motion_of(task, robot)
+        prediction = Prediction.for_states(rows, states, whole.effort)
+        predicted = prediction.G
+        sigma = NOISE_SHARE * prediction.scale if sigma is None else sigma
+    information = None
+    if after is not None or target is not None:
+        from dynid.excitation.information import TARGET, find_information
+
+        information = find_information(after, rows, target, sigma, (duration or PERIOD) * periods)
+        criterion = criterion if target is None else TARGET
+        sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
-        _checked_rest_pose(rest, bounds, robot, effort),
+        _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information,
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -120,6 +174,7 @@ def design_excitation(
                 "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
                 limits=_limit_option_wording("position"), reason=error.message.what,
             ) from None  # fmt: skip
+    found = replace(found, limits=whole)
     if time_budget is None or prepared < NOTABLE:
         return found
     said = Message(
@@ -144,6 +199,41 @@ class _Search:
     time_budget: float | None
     on_progress: Progress | None
     rest: Array | None
+    target: Array | None = None
+    information: Information | None = None
+
+
+def _check_information_arguments(
+    after: object, target: object, others: Mapping[str, bool], decided: Mapping[str, object], criterion: str | None
+) -> None:
+    """Raise where `after` and `target` do not apply or contradict other arguments.
+
+    others: arguments with values that do not go with either; decided: by a result.
+    """
+    if after is None and target is None:
+        return
+    which = "after" if target is None else "target"
+    for name, given in (*others.items(), *(decided.items() if after is not None else ())):
+        if given:
+            raise ExcitationError(
+                "option_not_applicable", "{option} does not go with {which}: {reason}", option=name,
+                which=which if name in others else "after",
+                reason="joint torques along a fourier motion are designed" if name in others else "the result decides",
+            )  # fmt: skip
+    if target is not None and criterion is not None:
+        raise ExcitationError(
+            "option_not_applicable", "criterion does not go with target, which is one itself", "give one of both",
+        )  # fmt: skip
+    if target == "unidentifiable" and after is None:
+        raise ExcitationError(
+            "target_needs_result", "target 'unidentifiable' needs a result", "give {after}",
+            after=Option("after", "result.json"),
+        )  # fmt: skip
+    if criterion not in (None, "a", "d", "e", "v"):
+        raise ExcitationError(
+            "option_not_applicable", "criterion '{criterion}' knows nothing of data that there are: it does not go "
+            "with after", "choose a, d, e or v", criterion=criterion,
+        )  # fmt: skip
 
 
 def _limit_option_wording(kind: str) -> Wording:
@@ -188,6 +278,39 @@ def _check_arguments(
         )  # fmt: skip
 
 
+def _check_prediction_arguments(criterion: str, model: str, task: object, margin: float) -> None:
+    """Raise where criterion v or its task do not apply, and for margins out of range."""
+    if criterion == "v" and model != "torque":
+        raise ExcitationError(
+            "criterion_needs_torque_model", "criterion 'v' is about predicted torques, and the model is '{model}'",
+            "choose model 'torque', or another criterion", model=model,
+        )  # fmt: skip
+    if criterion != "v" and task is not None:
+        raise ExcitationError(
+            "option_not_applicable", "task belongs to criterion 'v'; criterion '{criterion}' predicts nothing",
+            criterion=criterion,
+        )  # fmt: skip
+    if not 0.0 <= margin < 1.0:
+        raise ExcitationError(
+            "invalid_margin", "the margin must be a share of the limits, at least 0 and below 1, got {margin:g}",
+            margin=margin,
+        )  # fmt: skip
+
+
+def _motion_of(task: Motion | Excitation | str | Path, robot: Robot) -> Motion:
+    """Motion of a task: of a designed motion, of a CSV file, or itself; raise where it is of another robot."""
+    if isinstance(task, Excitation):
+        motion = task.motion(100.0)
+    else:
+        motion = read_motion_csv(Path(task)) if isinstance(task, (str, Path)) else task
+    if motion.q.shape[1] != robot.n:
+        raise ExcitationError(
+            "joint_count_mismatch", "the task has {count} joints, '{robot}' has {n}", count=motion.q.shape[1],
+            robot=robot.name, n=robot.n,
+        )  # fmt: skip
+    return motion
+
+
 def _refuse_unused_arguments(
     shape: str,
     criterion: str,
@@ -223,7 +346,9 @@ def _refuse_unused_arguments(
 
 def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Sequence[float] | None) -> None:
     """Raise where a rest pose or effort limits are given for points that no motion joins."""
-    for name, given in (("rest", rest is not None), ("limits['effort']", limits is not None and "effort" in limits)):
+    bounds = {kind: np.array((limits or {}).get(kind, np.inf), dtype=np.float64) for kind in ("effort", "jerk")}
+    kinds = ((f"limits['{kind}']", np.isfinite(bound).any()) for kind, bound in bounds.items())
+    for name, given in (("rest", rest is not None), *kinds):
         if given:
             raise ExcitationError(
                 "missing_acceleration_limits", "{option} needs a motion through the points:",
@@ -232,9 +357,9 @@ def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Seque
 
 
 def _checked_rest_pose(
-    rest: Sequence[float] | None, limits: Limits, robot: Robot, effort: Effort | None
+    rest: Sequence[float] | None, limits: Limits, within_margin: Limits, robot: Robot, effort: Effort | None
 ) -> Array | None:
-    """Rest pose as an array, None where it is free; raise where it is outside the limits or cannot be held."""
+    """Rest pose as an array, None where it is free; raise where it leaves limits or their margin, or is too heavy."""
     if rest is None:
         return None
     pose = np.array(rest, dtype=np.float64)
@@ -248,6 +373,13 @@ def _checked_rest_pose(
             raise ExcitationError(
                 "rest_pose_outside_limits", "the rest pose has joint '{joint}' at {position:g}, outside its limits "
                 "{lower:g} to {upper:g}", joint=name, position=pose[j], lower=lower, upper=upper,
+            )  # fmt: skip
+        lower, upper = within_margin.position[j]
+        if not lower <= pose[j] <= upper:
+            raise ExcitationError(
+                "rest_pose_in_margin", "the rest pose has joint '{joint}' at {position:g}, nearer to its limits than "
+                "the margin allows ({lower:.6g} to {upper:.6g})", "choose another pose or a smaller {option}",
+                joint=name, position=pose[j], lower=lower, upper=upper, option=Wording("margin", "--margin"),
             )  # fmt: skip
     held = np.zeros(1) if effort is None else effort.holding_torque_shares(pose[None])[0]
     if held.max() > 1.0:
@@ -263,7 +395,7 @@ def _check_room_to_move(limits: Limits, period: float, names: tuple[str, ...]) -
     """Raise where a joint has no limit of velocity or acceleration, or hardly any room within its limits."""
     w = 2.0 * np.pi / period
     for j, name in enumerate(names):
-        swing = min(limits.velocity[j] / w, limits.acceleration[j] / w**2)
+        swing = min(limits.velocity[j] / w, limits.acceleration[j] / w**2, limits.jerk[j] / w**3)
         if np.isinf(swing):
             raise ExcitationError(
                 "missing_motion_limits", "joint '{joint}' has neither a velocity nor an acceleration limit",
@@ -284,7 +416,18 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     _check_room_to_move(limits, period, names)
     _check_holding_torques(effort, limits, names)
     warnings: list[Message] = []
-    problem = FourierProblem(rows, criterion, search.weights, search.noise, limits, effort, period, harmonics)
+    problem = FourierProblem(
+        rows,
+        criterion,
+        search.weights,
+        search.noise,
+        limits,
+        effort,
+        period,
+        harmonics,
+        search.target,
+        search.information,
+    )
     seeds = [1000 * search.seed + k for k in range(starts)]
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
@@ -306,7 +449,18 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         if hit is None:
             history = _search_history(criterion, seeds, candidates, place)
             return Excitation(
-                rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, search.noise
+                rows.robot,
+                shape,
+                rows,
+                limits,
+                criterion,
+                value,
+                first,
+                tuple(warnings),
+                effort,
+                history,
+                search.noise,
+                search.information,
             )
         refused = Message(
             "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
@@ -385,7 +539,7 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
         starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
-        on_progress=search.on_progress, on_history=courses.append,
+        on_progress=search.on_progress, on_history=courses.append, target=search.target,
     )  # fmt: skip
     if search.rest is not None:
         shape = shape.with_approach(search.rest, limits)
@@ -395,7 +549,9 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.rows_per_sample)
-    judge = find_criterion(criterion, weights=weights, mask=rows.nonzero_entries(len(W)), noise=sigma)
+    judge = find_criterion(
+        criterion, weights=weights, mask=rows.nonzero_entries(len(W)), noise=sigma, target=search.target
+    )
     box = Limits(
         np.clip(limits.position, -np.pi, np.pi), np.minimum(limits.velocity, 2.0), limits.acceleration, limits.effort
     )

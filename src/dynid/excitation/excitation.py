@@ -6,14 +6,15 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.interpolate import make_interp_spline
 
 from dynid.concurrency import cached_property
-from dynid.errors import ExcitationError
+from dynid.errors import ExcitationError, MotionError
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Shape, use_of_limits
@@ -26,6 +27,7 @@ from dynid.storage.files import write_text
 if TYPE_CHECKING:
     from dynid.excitation.feasibility import Effort
     from dynid.excitation.history import SearchHistory
+    from dynid.excitation.information import Information
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,7 @@ class Excitation:
     condition: 2-norm condition number of the raw base columns over one period, or over the rows of the points;
     scaling: S over entries that are not structurally zero; margin: 1 - largest use of a limit over all time.
     history: the course of the search, where one was made; noise (channels,): the deviations it was designed for.
+    information: what was known before, and the parameters that matter.
     """
 
     robot: Robot
@@ -48,6 +51,7 @@ class Excitation:
     effort: Effort | None = None
     history: SearchHistory | None = None
     noise: Array | None = None
+    information: Information | None = None
 
     def motion(self, rate: float, *, speed: float = 1.0) -> Motion:
         """Samples at a rate in Hz: entry, exciting part, exit.
@@ -93,7 +97,7 @@ class Excitation:
 
     @cached_property
     def use(self) -> Array:
-        """Peak over limit per joint, (n, 3): position from mid-range, speed, acceleration; exact over all time."""
+        """Peak over limit per joint, (n, 4): position from mid-range, speed, acceleration, jerk; exact for all time."""
         return use_of_limits(self.shape.extremes(), self.limits)
 
     @property
@@ -124,6 +128,25 @@ class Excitation:
         A = self.matrix / np.tile(sigma, len(self.matrix) // len(sigma))[:, None]
         covariance = np.linalg.pinv(A.T @ A)
         return dict(zip(self.rows.names, np.sqrt(np.diag(covariance)).tolist(), strict=True))
+
+    @cached_property
+    def expected(self) -> dict[str, float]:
+        """Standard deviation of each parameter by its name.
+
+        After a result: of its logs together with one of this motion, recorded and filtered alike, with their coloured
+        noise; else for the assumed noise on the samples of one period.
+        """
+        return (
+            self.expected_errors() if self.information is None else self.information.expected(self.motion, self.matrix)
+        )
+
+    @property
+    def targets(self) -> dict[str, tuple[float, float]]:
+        """Standard deviations of targeted parameters by name, now (NaN where unknown) and expected; empty without."""
+        known = self.information
+        if known is None:
+            return {}
+        return {str(known.names[k]): (float(known.present[k]), self.expected[known.names[k]]) for k in known.targeted}
 
     def save(self, path: str | Path, *, rate: float | None = None, speed: float = 1.0) -> None:
         """Write the motion by the suffix of the file.
@@ -156,10 +179,10 @@ def find_limits(robot: Robot, given: Mapping[str, object] | None) -> Limits:
     """Limits to respect: the robot's, or those given, infinite where missing; raise for unknown ones."""
     if given is None:
         return robot.limits
-    unknown = set(given) - {"position", "velocity", "acceleration", "effort"}
+    unknown = set(given) - {"position", "velocity", "acceleration", "effort", "jerk"}
     if unknown:
         raise ExcitationError(
-            "unknown_limit", "limits have position, velocity, acceleration and effort, not '{limit}'",
+            "unknown_limit", "limits have position, velocity, acceleration, effort and jerk, not '{limit}'",
             limit=sorted(unknown)[0],
         )  # fmt: skip
     n = robot.n
@@ -169,6 +192,7 @@ def find_limits(robot: Robot, given: Mapping[str, object] | None) -> Limits:
         ("velocity", (n,), np.full(n, np.inf)),
         ("acceleration", (n,), np.full(n, np.inf)),
         ("effort", (n,), np.full(n, np.inf)),
+        ("jerk", (n,), np.full(n, np.inf)),
     ):
         try:
             value = np.array(given.get(key, missing), dtype=np.float64)
@@ -252,6 +276,39 @@ def motion_csv_text(motion: Motion) -> str:
     for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True):
         lines.append(",".join(repr(float(x)) for x in (t, *q, *v, *a)))
     return "\n".join(lines) + "\n"
+
+
+def read_motion_csv(path: Path) -> Motion:
+    """Read a motion from columns t, q1.., v1.., a1.. of a CSV file; missing ones by a spline of the positions."""
+    try:
+        lines = [line.split(",") for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        names = [name.strip() for name in lines[0]]
+        table = np.array([[float(x) for x in line] for line in lines[1:]]).reshape(-1, len(names))
+    except (OSError, UnicodeDecodeError, ValueError, IndexError) as error:
+        raise ExcitationError(
+            "file_unreadable", "{path} cannot be read as a motion: {reason}", "it needs columns t, q1.., v1.., a1..",
+            path=path, reason=getattr(error, "strerror", None) or error,
+        ) from None  # fmt: skip
+    columns = {name: table[:, k] for k, name in enumerate(names)}
+    n = next(j for j in range(len(names) + 1) if f"q{j + 1}" not in columns)
+    if "t" not in columns or n == 0 or len(table) < 4:
+        raise ExcitationError(
+            "missing_columns", "{path} is no motion", "it needs columns t, q1.., v1.., a1.., and four rows", path=path,
+        )  # fmt: skip
+    t, q = columns["t"], np.column_stack([columns[f"q{j + 1}"] for j in range(n)])
+    try:
+        still = Motion(t, q, 0.0 * q, 0.0 * q)
+    except MotionError as error:
+        raise ExcitationError("invalid_motion", "{path}: {reason}", path=path, reason=error.message.what) from None
+    known = {letter: all(f"{letter}{j + 1}" in columns for j in range(n)) for letter in "va"}
+    spline = make_interp_spline(t, q, k=3) if not all(known.values()) else None
+    states = [
+        np.column_stack([columns[f"{letter}{j + 1}"] for j in range(n)])
+        if known[letter] or spline is None
+        else spline.derivative(order)(t)
+        for order, letter in enumerate("va", 1)
+    ]
+    return replace(still, v=states[0], a=states[1])
 
 
 def ros_goal_text(motion: Motion, names: tuple[str, ...], remark: str | None) -> str:

@@ -73,9 +73,10 @@ def _best_rest_positions(
         nodes = [
             np.stack([first, np.full(len(row), x[j])]) for first, x in zip((row, still, still), state, strict=True)
         ]
-        lowest, highest, speed, acceleration = (x[0] for x in Quintics(np.array([T]), *nodes).peaks())
+        lowest, highest, speed, acceleration, jerk = (x[0] for x in Quintics(np.array([T]), *nodes).peaks())
         reach = np.maximum(highest - middle[j], middle[j] - lowest) / half[j]
         uses = np.maximum(reach, np.maximum(speed / limits.velocity[j], acceleration / limits.acceleration[j]))
+        uses = np.maximum(uses, jerk / limits.jerk[j])
         best = int(np.argmin(uses))
         chosen[j], use[j] = row[best], uses[best]
     return chosen, use
@@ -89,11 +90,12 @@ def _best_rest_positions(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """Values of the functions and their derivatives at instants: q, v, a matrices (instants, 2 H + 1)."""
+    """Values of the functions and their derivatives at instants: q, v, a, jerk matrices (instants, 2 H + 1)."""
 
     q: Array
     v: Array
     a: Array
+    jerk: Array
 
     @staticmethod
     def at_instants(t: Array, period: float, harmonics: int) -> Basis:
@@ -102,8 +104,9 @@ class Basis:
         s, c = np.sin(np.outer(t, kw)), np.cos(np.outer(t, kw))
         one, zero = np.ones((len(t), 1)), np.zeros((len(t), 1))
         return Basis(
-            np.hstack([one, s, c]), np.hstack([zero, c * kw, -s * kw]), np.hstack([zero, -s * kw**2, -c * kw**2])
-        )
+            np.hstack([one, s, c]), np.hstack([zero, c * kw, -s * kw]), np.hstack([zero, -s * kw**2, -c * kw**2]),
+            np.hstack([zero, -c * kw**3, s * kw**3]),
+        )  # fmt: skip
 
 
 def derivative_coefficients(x: Array, period: float) -> Array:
@@ -124,6 +127,15 @@ def series_extremes(x: Array, period: float) -> tuple[Array, Array]:
         values = Basis.at_instants(np.append(t, 0.0), period, H).q @ x[j]
         lowest[j], highest[j] = values.min(), values.max()
     return lowest, highest
+
+
+def derivative_peaks(x: Array, period: float) -> list[Array]:
+    """Largest speed, acceleration and jerk of each series over all time, (n,) each."""
+    peaks = []
+    for _ in range(3):
+        x = derivative_coefficients(x, period)
+        peaks.append(np.abs(series_extremes(x, period)).max(axis=0))
+    return peaks
 
 
 def _zero_phases(row: Array, H: int) -> Array:
@@ -215,14 +227,13 @@ class FourierShape:
     def extremes(self) -> Extremes:
         """Exact extremes by the roots of trigonometric polynomials and polynomials."""
         x = self.coefficients
-        speed = derivative_coefficients(x, self.period)
         lowest, highest = series_extremes(x, self.period)
-        v_peak = np.abs(series_extremes(speed, self.period)).max(axis=0)
-        a_peak = np.abs(series_extremes(derivative_coefficients(speed, self.period), self.period)).max(axis=0)
+        v_peak, a_peak, j_peak = derivative_peaks(x, self.period)
         for part in (self.entry.extremes(), self.exit.extremes()):
             lowest, highest = np.minimum(lowest, part.lowest), np.maximum(highest, part.highest)
             v_peak, a_peak = np.maximum(v_peak, part.speed), np.maximum(a_peak, part.acceleration)
-        return Extremes(lowest, highest, v_peak, a_peak)
+            j_peak = np.maximum(j_peak, part.jerk)
+        return Extremes(lowest, highest, v_peak, a_peak, j_peak)
 
 
 def _sample_series(x: Array, period: float, t: Array) -> tuple[Array, Array, Array]:

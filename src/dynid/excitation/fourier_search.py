@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.optimize
 
 from dynid.excitation.criteria import Criterion, criterion_of_repeated_rows, find_criterion
 from dynid.excitation.feasibility import Effort
-from dynid.excitation.fourier import Basis, derivative_coefficients, series_extremes
+from dynid.excitation.fourier import Basis, derivative_peaks, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import middle_and_half_range
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from dynid.excitation.information import Information
 
 # A smooth map from all coefficients to those that respect the limits at every checked instant.
 #
@@ -39,6 +43,8 @@ class BoundedCoefficients:
             basis.v[None] / limits.velocity[:, None, None],
             basis.a[None] / limits.acceleration[:, None, None],
         ]
+        if np.isfinite(limits.jerk).any():
+            parts.append(basis.jerk[None] / limits.jerk[:, None, None])
         return BoundedCoefficients(np.concatenate(parts, axis=1))
 
     def to_valid_coefficients(self, x: Array, p: float) -> tuple[Array, Array]:
@@ -82,7 +88,10 @@ class _OutOfTimeError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FourierProblem:
-    """What is to be minimised: base rows of a model over one period, inside the limits."""
+    """What is to be minimised: base rows of a model over one period, inside the limits; target: of criterion v.
+
+    information: what is known before, to which the rows add; criterion `target` is that of its targeted parameters.
+    """
 
     rows: BaseRows
     criterion: str
@@ -92,6 +101,8 @@ class FourierProblem:
     effort: Effort | None
     period: float
     harmonics: int
+    target: Array | None = None
+    information: Information | None = None
 
     @property
     def mid_range(self) -> Array:
@@ -100,8 +111,12 @@ class FourierProblem:
 
     def criterion_for(self, rows: int) -> Criterion:
         """Return the criterion for a matrix of so many rows."""
+        if self.information is not None:
+            return self.information.criterion(rows, self.criterion, self.target)
         noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.rows_per_sample)
-        return find_criterion(self.criterion, weights=self.weights, mask=self.rows.nonzero_entries(rows), noise=noise)
+        return find_criterion(
+            self.criterion, weights=self.weights, mask=self.rows.nonzero_entries(rows), noise=noise, target=self.target
+        )
 
     def motion_of_coefficients(self, y: Array, basis: Basis, t: Array) -> Motion:
         """Motion of coefficients y at instants t, positions counted from mid-range."""
@@ -120,12 +135,11 @@ class FourierProblem:
 
     def use_of_limits(self, y: Array) -> Array:
         """Exact peak over limit of each joint over all time, (n,)."""
-        v = derivative_coefficients(y, self.period)
-        q_peak, v_peak, a_peak = (
-            np.abs(series_extremes(x, self.period)).max(axis=0) for x in (y, v, derivative_coefficients(v, self.period))
-        )
+        q_peak = np.abs(series_extremes(y, self.period)).max(axis=0)
+        v_peak, a_peak, j_peak = derivative_peaks(y, self.period)
         use = np.maximum(q_peak / middle_and_half_range(self.limits)[1], v_peak / self.limits.velocity)
-        return np.asarray(np.maximum(use, a_peak / self.limits.acceleration))
+        use = np.maximum(use, a_peak / self.limits.acceleration)
+        return np.asarray(np.maximum(use, j_peak / self.limits.jerk))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +176,8 @@ def search_series_from_start(
         motion = problem.motion_of_coefficients(y, basis, t)
         rows = smooth_rows.rows_along(motion)
         value, slope, figure = judge.smooth_value(rows.matrix(), sharp)
-        recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
+        times = 2 * SAMPLES / len(t) if problem.information is None else 1.0  # whose rows stand for the whole motion
+        recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, times))
         gradient = rows.adjoint(slope)
         if problem.effort is not None:
             extra, more = problem.effort.torque_penalty(motion)
@@ -198,7 +213,8 @@ def _differentiable_rows(problem: FourierProblem) -> BaseRows:
     """Rows in which sign(v) is rounded so that gradients exist; unchanged for criteria of the scaling."""
     if "scaling" in problem.criterion:
         return problem.rows
-    fastest = np.minimum(problem.limits.velocity, problem.limits.acceleration * problem.period / (2.0 * np.pi))
+    w, limits = 2.0 * np.pi / problem.period, problem.limits
+    fastest = np.minimum(np.minimum(limits.velocity, limits.acceleration / w), limits.jerk / w**2)
     return problem.rows.with_rounded_signs(ROUNDED * fastest)
 
 

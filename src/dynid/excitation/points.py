@@ -19,12 +19,13 @@ from dynid.robot.transform import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointLimits:
-    """What points may use: mid-range, reach to both sides, speed, acceleration (inf where unlimited), (n,) each."""
+    """What points may use: mid-range, reach to both sides, speed, acceleration, jerk (inf if unlimited), (n,) each."""
 
     middle: Array
     reach: Array
     speed: Array
     acceleration: Array
+    jerk: Array
 
     @staticmethod
     def for_robot(robot: Robot, limits: Limits) -> PointLimits:
@@ -39,12 +40,18 @@ class PointLimits:
         reachable = np.sqrt(limits.acceleration * (upper - lower))
         speed = np.minimum(limits.velocity, reachable)
         _refuse_joints(robot, ~np.isfinite(speed), "points need a velocity limit (or an acceleration limit)")
-        return PointLimits(0.5 * (lower + upper), 0.5 * (upper - lower), speed, np.array(limits.acceleration))
+        middle, reach = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        return PointLimits(middle, reach, speed, np.array(limits.acceleration), np.array(limits.jerk))
 
     @property
     def usual_segment_time(self) -> float:
-        """Usual time (s) from point to point: a step of the random walk at full speed, or two reversals of it."""
-        return float(max((4.0 * self.speed / self.acceleration).max(), (2.0 * STEP * self.reach / self.speed).max()))
+        """Usual time (s) from point to point: a step of the random walk at full speed, or two reversals of it.
+
+        Under jerk limits at least that of a quintic from rest to rest over such a step, whose jerk is 60 way / time^3.
+        """
+        smooth = (60.0 * 2.0 * STEP * self.reach / self.jerk) ** (1.0 / 3.0)
+        usual = max((4.0 * self.speed / self.acceleration).max(), (2.0 * STEP * self.reach / self.speed).max())
+        return float(max(usual, smooth.max()))
 
     def describe_narrowest(self, robot: Robot) -> str:
         """Text on which joint can move least, and which limit stops it."""
@@ -114,7 +121,7 @@ class PointsShape:
         if self.path is not None:
             return self.path.extremes()
         none = np.zeros(self.q.shape[1])
-        return Extremes(self.q.min(axis=0), self.q.max(axis=0), np.abs(self.v).max(axis=0), none)
+        return Extremes(self.q.min(axis=0), self.q.max(axis=0), np.abs(self.v).max(axis=0), none, none)
 
     def shrink_about(self, factors: Array, middle: Array) -> PointsShape:
         """The shape with each joint's motion shrunk by a factor about a position, (n,) each."""

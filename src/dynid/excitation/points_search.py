@@ -59,12 +59,18 @@ class SmoothedCriterion:
 
     @staticmethod
     def for_rows(
-        name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None
+        name: str,
+        weights: tuple[float, float],
+        rows: BaseRows,
+        count: int,
+        noise: Array | None,
+        target: Array | None = None,
     ) -> SmoothedCriterion:
         """Smoothed criterion of this name for a matrix of `count` rows."""
         mask = rows.nonzero_entries(count)
         true, condition, scaling = (
-            find_criterion(kind, weights=weights, mask=mask, noise=noise) for kind in (name, "condition", "scaling")
+            find_criterion(kind, weights=weights, mask=mask, noise=noise, target=target)
+            for kind in (name, "condition", "scaling")
         )
         shares = {"scaling": (0.0, 1.0), "condition+scaling": weights}.get(name, (1.0, 0.0))
         return SmoothedCriterion(true, condition, scaling, shares)
@@ -107,14 +113,16 @@ TORQUE_RATE, POSES_RATE = 200.0, 10.0
 WALL = 1e6
 """What the search sees where a closed loop cannot follow."""
 BASIS = hermite_values(np.arange(1.0, INSTANTS + 1.0) / (INSTANTS + 1.0))
+JERK_BASIS = hermite_values(np.linspace(0.0, 1.0, INSTANTS), 4)
+"""Also both ends of a segment, where jerks jump."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointsSearch:
     """The problem that each start solves.
 
-    tight (4, n) shrinks reach, speed, acceleration and torques at the instants tried; effort: None where no torque is
-    limited or known.
+    tight (5, n) shrinks reach, speed, acceleration, jerk and torques at the instants tried; effort: None where no
+    torque is limited or known.
     """
 
     rows: BaseRows
@@ -150,15 +158,18 @@ class PointsSearch:
         if shape.path is None:
             return None
         box = self.unknowns.box
-        reach, speed, acceleration = self.tight[:3] * np.stack([box.reach, box.speed, box.acceleration])
-        over = excess_over_bounds(shape.path, BASIS, (box.middle, reach, speed, acceleration))
-        return over if self.effort is None else over + self.effort.excess_over_limits(shape.path, self.tight[3])
+        bounds = self.tight[:4] * np.stack([box.reach, box.speed, box.acceleration, box.jerk])
+        if np.isfinite(box.jerk).any():
+            over = excess_over_bounds(shape.path, JERK_BASIS, (box.middle, *bounds))
+        else:
+            over = excess_over_bounds(shape.path, BASIS, (box.middle, *bounds[:3]))
+        return over if self.effort is None else over + self.effort.excess_over_limits(shape.path, self.tight[4])
 
     def use_of_limits(self, shape: PointsShape) -> Array:
-        """Exact peaks over limits at every instant: reach, speed and acceleration, (3, n)."""
+        """Exact peaks over limits at every instant: reach, speed, acceleration and jerk, (4, n)."""
         box, x = self.unknowns.box, shape.extremes()
         reach = np.maximum(x.highest - box.middle, box.middle - x.lowest) / box.reach
-        return np.stack([reach, x.speed / box.speed, x.acceleration / box.acceleration])
+        return np.stack([reach, x.speed / box.speed, x.acceleration / box.acceleration, x.jerk / box.jerk])
 
     def tighten_limits(self, z: Array) -> PointsSearch:
         """Return the search with limits tightened by what the motion exceeds them between the sampled instants."""
@@ -339,12 +350,13 @@ def design_points(
     time_left: Callable[[], float] = lambda: np.inf,
     on_progress: Callable[[str, float], None] | None = None,
     on_history: Callable[[SearchHistory], None] | None = None,
+    target: Array | None = None,
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
-    `on_history` is told how the search went.
+    `on_history` is told how the search went. target (k, b): rows of criterion v.
     """
     box = _checked_point_limits(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
@@ -353,9 +365,9 @@ def design_points(
             "too_few_points", "{points} points give {rows} rows, too few for {parameters} base parameters",
             "ask for more points", points=points, rows=count, parameters=len(rows.names),
         )  # fmt: skip
-    goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count))
+    goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count), target)
     effort = effort if box.has_motion else None
-    search = PointsSearch(rows, goal, PointVariables(box, points + 1), np.full((4, rows.robot.n), 0.999), effort)
+    search = PointsSearch(rows, goal, PointVariables(box, points + 1), np.full((5, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
     candidates = run_starts(search_points_from_start, (search, seed), list(range(starts)), budget, on_progress)

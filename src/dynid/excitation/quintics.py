@@ -35,14 +35,14 @@ def _hermite_coefficients() -> Array:
 HERMITE = _hermite_coefficients()
 
 
-def hermite_values(s: Array) -> tuple[Array, Array, Array]:
-    """The six Hermite polynomials and their first two derivatives at s (M,), (6, M) each."""
+def hermite_values(s: Array, orders: int = 3) -> tuple[Array, ...]:
+    """The six Hermite polynomials and their derivatives at s (M,), (6, M) each: `orders` of them in all."""
     values = []
     c = HERMITE
-    for _ in range(3):
+    for _ in range(orders):
         values.append(c @ s[None, :] ** np.arange(c.shape[1])[:, None])
         c = differentiate_polynomials(c)
-    return values[0], values[1], values[2]
+    return tuple(values)
 
 
 def differentiate_polynomials(c: Array) -> Array:
@@ -123,14 +123,16 @@ class Quintics:
         q, v, a = (evaluate_polynomials(part, s)[..., 0] for part in (c, first, differentiate_polynomials(first)))
         return Motion(t, q, v / u[:, None], a / u[:, None] ** 2)
 
-    def peaks(self) -> tuple[Array, Array, Array, Array]:
-        """Lowest and highest position, largest speed and acceleration of each segment, (S, n) each."""
+    def peaks(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Lowest and highest position, largest speed, acceleration and jerk of each segment, (S, n) each."""
         u = self.u[:, None]
         c = self.coefficients()
         first = differentiate_polynomials(c)
         second = differentiate_polynomials(first)
-        q, v, a = (evaluate_polynomials(part, turning_points(part)) for part in (c, first, second))
-        return q.min(axis=-1), q.max(axis=-1), np.abs(v).max(axis=-1) / u, np.abs(a).max(axis=-1) / u**2
+        parts = (c, first, second, differentiate_polynomials(second))
+        q, v, a, jerk = (evaluate_polynomials(part, turning_points(part)) for part in parts)
+        speed, acceleration, jerk = (np.abs(x).max(axis=-1) / u**k for k, x in enumerate((v, a, jerk), 1))
+        return q.min(axis=-1), q.max(axis=-1), speed, acceleration, jerk
 
     def backwards(self) -> Quintics:
         """The same path from its end to its beginning."""
@@ -139,23 +141,25 @@ class Quintics:
     def with_approach(self, pose: Array, limits: Limits) -> Quintics:
         """The path, which begins at rest, after a slow straight way to it from rest in a pose (n,).
 
-        Joints reach at most APPROACH of their velocity limits and its square of their acceleration limits: a quintic
-        from rest to rest over a way d in T seconds has peaks of 15/8 d / T and 10/sqrt(3) d / T^2.
+        Joints reach at most APPROACH of their velocity limits, its square of their acceleration limits, its cube of
+        their jerk limits: a quintic from rest to rest over a way d in T has peaks of 15/8 d/T, 10/sqrt(3) d/T^2 and
+        60 d/T^3.
         """
         way = np.abs(self.q[0] - pose)
         if not way.any():
             return self
         by_speed = 15.0 / 8.0 * way / (APPROACH * limits.velocity)
         by_acceleration = np.sqrt(10.0 / np.sqrt(3.0) * way / limits.acceleration) / APPROACH
-        u = max(SHORTEST, 1.0001 * float(np.maximum(by_speed, by_acceleration).max()))
+        by_jerk = np.cbrt(60.0 * way / limits.jerk) / APPROACH
+        u = max(SHORTEST, 1.0001 * float(np.max([by_speed, by_acceleration, by_jerk])))
         still = np.zeros((1, len(pose)))
         q, v, a = (np.concatenate([x, y]) for x, y in ((pose[None], self.q), (still, self.v), (still, self.a)))
         return Quintics(np.concatenate([[u], self.u]), q, v, a)
 
     def extremes(self) -> Extremes:
         """Exact extremes over all time."""
-        lowest, highest, speed, acceleration = self.peaks()
-        return Extremes(lowest.min(axis=0), highest.max(axis=0), speed.max(axis=0), acceleration.max(axis=0))
+        lowest, highest, *peaks = self.peaks()
+        return Extremes(lowest.min(axis=0), highest.max(axis=0), *(peak.max(axis=0) for peak in peaks))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,12 +179,10 @@ class PathGradient:
         return PathGradient(self.value + other.value, *(x + y for x, y in parts))
 
 
-def excess_over_bounds(
-    path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple[Array, Array, Array, Array]
-) -> PathGradient:
+def excess_over_bounds(path: Quintics, basis: tuple[Array, ...], bounds: tuple[Array, ...]) -> PathGradient:
     """Sum of squared relative excesses of a path over its bounds, at the instants of a Hermite basis.
 
-    Bounds are mid-range, reach, speed and acceleration, (n,) each.
+    Bounds are mid-range, reach, speed, acceleration, and jerk where it is in the basis, (n,) each.
     """
     middle, *limits = bounds
     states = states_at_instants(path, basis)
@@ -193,14 +195,14 @@ def excess_over_bounds(
     return gradient_by_nodes(path, basis, value, states, slopes)
 
 
-def states_at_instants(path: Quintics, basis: tuple[Array, Array, Array]) -> list[Array]:
+def states_at_instants(path: Quintics, basis: tuple[Array, ...]) -> list[Array]:
     """Positions, velocities and accelerations at the M instants of a Hermite basis in each segment, (S, n, M) each."""
     ends, u = path.segment_end_states(), path.u[:, None, None]
     return [ends @ B / u**order for order, B in enumerate(basis)]
 
 
 def gradient_by_nodes(
-    path: Quintics, basis: tuple[Array, Array, Array], value: float, states: list[Array], by_states: list[Array]
+    path: Quintics, basis: tuple[Array, ...], value: float, states: list[Array], by_states: list[Array]
 ) -> PathGradient:
     """Gradient by durations and nodes from the gradient by sampled states, (S, n, M) each, by the chain rule."""
     u = path.u[:, None]

@@ -11,7 +11,7 @@ from dynid.dynamics.friction import find_friction_block, friction_columns, frict
 from dynid.dynamics.regressor import find_model
 from dynid.dynamics.scene import Scene, Stage, standard_columns
 from dynid.errors import FIX_THE_BASE, ExcitationError
-from dynid.identifiability.base_parameters import base_parameters
+from dynid.identifiability.base_parameters import base_parameters, cached_base_parameters
 from dynid.identifiability.samples import random_samples
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter
@@ -19,6 +19,8 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 MODELS = ("torque", "energy", "momentum", "reaction")
+COLLINEAR = 1e-9
+"""Share of a friction column at random samples that is left beside the columns before it, where that counts as none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +31,8 @@ class BaseRows:
 
     kept: columns of the standard regressor; names of all b columns; support (channels, b): entries that are not
     structurally zero. rounding (n,): velocities over which sign(v) of Coulomb friction is rounded to tanh, for searches
-    that need gradients; None leaves it sharp.
+    that need gradients; None leaves it sharp. free (b,): columns among the base and all friction columns, where some of
+    these are left out because they are collinear with others (the offset of a vertical prismatic joint); None: all.
     """
 
     robot: Robot
@@ -40,6 +43,7 @@ class BaseRows:
     names: tuple[Parameter, ...]
     support: NDArray[np.bool_]
     rounding: Array | None = None
+    free: NDArray[np.int64] | None = None
 
     @staticmethod
     def for_robot(
@@ -65,8 +69,9 @@ class BaseRows:
         if robot.sensor is not None and tared:
             names = (*names, *robot.sensor.offset_parameters)
         rows = BaseRows(robot, model, stage, np.array(base.kept), friction, names, np.zeros((0, 0), dtype=np.bool_))
-        support = rows._find_support(seed)
-        return BaseRows(robot, model, stage, rows.kept, friction, names, support)
+        if friction:
+            rows = rows._without_collinear_friction(seed)
+        return replace(rows, support=rows._find_support(seed))
 
     @property
     def rows_per_sample(self) -> int:
@@ -77,6 +82,11 @@ class BaseRows:
     def units(self) -> tuple[str, ...]:
         """Units of the parameters of all columns."""
         return tuple(name.unit for name in self.names)
+
+    def base_matrix(self) -> Array:
+        """Matrix (base, standard parameters) that regroups standard parameters into those of the base columns."""
+        rotors = len(self.stage.columns) == len(self.robot.parameter_names)
+        return cached_base_parameters(self.robot, model=self.model, rotor_inertia=rotors).matrix
 
     def rows_along(self, motion: Motion) -> RowsAlong:
         """The rows of one motion: closed loops are solved once for W and its adjoint."""
@@ -99,6 +109,11 @@ class BaseRows:
         before = self.friction[: self.friction.index(block)]
         return len(self.kept) + sum(len(find_friction_block(name).symbols) for name in before) * self.robot.n
 
+    @property
+    def full_width(self) -> int:
+        """Number of base and friction columns, collinear ones included."""
+        return len(self.kept) + len(friction_columns(self.robot, self.friction))
+
     def warm_up(self) -> None:
         """Run rows and adjoint once, so that they are compiled before a search counts its time or forks."""
         along = self.rows_along(self._random_motion(0))
@@ -114,6 +129,16 @@ class BaseRows:
         if self.robot.closures:
             q = random_samples(self.robot, 40, seed).q
         return Motion(np.arange(40.0), q, v, a)
+
+    def _without_collinear_friction(self, seed: int) -> BaseRows:
+        """Return the rows without friction columns that are combinations of columns before them."""
+        W = self.matrix(self._random_motion(seed))
+        R = np.linalg.qr(W / np.maximum(np.linalg.norm(W, axis=0), COLLINEAR), mode="r")
+        rigid = np.arange(len(self.names)) < len(self.kept)
+        free = np.flatnonzero(rigid | (np.abs(np.diag(R)) > COLLINEAR))
+        if len(free) == len(self.names):
+            return self
+        return replace(self, free=free, names=tuple(self.names[k] for k in free))
 
     def _find_support(self, seed: int) -> NDArray[np.bool_]:
         """Entries (channels, b) that are not zero at random samples."""
@@ -139,6 +164,8 @@ class RowsAlong:
         if rows.rounding is not None and "coulomb" in rows.friction:
             joints = np.arange(rows.robot.n)
             W[:, joints, rows.friction_column("coulomb") + joints] = np.tanh(self.motion.v / rows.rounding)
+        if rows.free is not None:
+            W = W[:, :, rows.free]
         offsets = len(rows.names) - W.shape[2]
         if offsets:
             W = np.concatenate([W, np.broadcast_to(np.eye(offsets), (len(W), offsets, offsets))], axis=2)
@@ -148,6 +175,9 @@ class RowsAlong:
         """Gradient of sum(weights * W) by q, v, a; the gradient of a sharp sign(v) counts as zero."""
         rows = self.rows
         parts = weights.reshape(-1, rows.rows_per_sample, weights.shape[1])
+        if rows.free is not None:
+            chosen, parts = parts, np.zeros((*parts.shape[:2], rows.full_width))
+            parts[:, :, rows.free] = chosen
         full = np.zeros((*parts.shape[:2], len(rows.stage.columns)))
         full[:, :, rows.kept] = parts[:, :, : len(rows.kept)]
         gq, gv, ga = find_model(rows.model).adjoint(self.scene, full)

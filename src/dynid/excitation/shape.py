@@ -9,18 +9,22 @@ import numpy as np
 
 from dynid.errors import ExcitationError
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Limits
+from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
+
+ROUNDING = 1e-9
+"""Share by which a margin is widened, so that rounding does not leave it a digit short."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extremes:
-    """Exact extremes over all time: lowest and highest position, largest speed and acceleration, (n,) each."""
+    """Exact extremes over all time: lowest and highest position, largest speed, acceleration and jerk, (n,) each."""
 
     lowest: Array
     highest: Array
     speed: Array
     acceleration: Array
+    jerk: Array
 
 
 class Shape(Protocol):
@@ -52,12 +56,41 @@ def middle_and_half_range(limits: Limits) -> tuple[Array, Array]:
 
 
 def use_of_limits(extremes: Extremes, limits: Limits) -> Array:
-    """Peak over limit, (n, 3) for position (measured from mid-range), speed and acceleration; 0 where unlimited."""
+    """Peak over limit, (n, 4): position (from mid-range), speed, acceleration and jerk; 0 where unlimited."""
     middle, half = middle_and_half_range(limits)
     reach = np.maximum(extremes.highest - middle, middle - extremes.lowest)
-    return np.column_stack(
-        [reach / half, extremes.speed / limits.velocity, extremes.acceleration / limits.acceleration]
+    return np.column_stack([
+        reach / half, extremes.speed / limits.velocity, extremes.acceleration / limits.acceleration,
+        extremes.jerk / limits.jerk,
+    ])  # fmt: skip
+
+
+def limits_within_margin(robot: Robot, limits: Limits, margin: float) -> Limits:
+    """Limits less a share of them, positions less a share of the half range on each side.
+
+    A revolute joint with one position limit gets the other a turn away; a prismatic one is refused.
+    """
+    one_sided = np.isfinite(limits.position).sum(axis=1) == 1
+    for j in np.flatnonzero(one_sided):
+        if robot.links[robot.active_links[j]].kind == "prismatic":
+            raise ExcitationError(
+                "missing_joint_limits", "joint '{joint}': a prismatic joint needs both position limits or none",
+                joint=robot.joint_names[j],
+            )  # fmt: skip
+    lower, upper = limits.position.T
+    lower, upper = (
+        np.where(one_sided & np.isinf(lower), upper - 2.0 * np.pi, lower),
+        np.where(one_sided & np.isinf(upper), lower + 2.0 * np.pi, upper),
     )
+    share = 1.0 - margin * (1.0 + ROUNDING)
+    limited = np.isfinite(lower)
+    inset = np.where(
+        limited, 0.5 * (1.0 - share) * (np.where(limited, upper, 0.0) - np.where(limited, lower, 0.0)), 0.0
+    )
+    return Limits(
+        np.column_stack([lower + inset, upper - inset]), share * limits.velocity, share * limits.acceleration,
+        limits.effort, share * limits.jerk,
+    )  # fmt: skip
 
 
 def check_limits(limits: Limits, names: tuple[str, ...]) -> None:
@@ -69,7 +102,7 @@ def check_limits(limits: Limits, names: tuple[str, ...]) -> None:
                 "position_limits_reversed", "joint '{joint}': the lower position limit {lower:g} is not below the "
                 "upper {upper:g}", joint=name, lower=lower, upper=upper,
             )  # fmt: skip
-        for kind in ("velocity", "acceleration", "effort"):
+        for kind in ("velocity", "acceleration", "effort", "jerk"):
             value = getattr(limits, kind)[j]
             if not value > 0.0:
                 raise ExcitationError(

@@ -102,7 +102,7 @@ def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
     at = next((c.at for c in robot.closures if c.at is not None), np.zeros(robot.n))
     middle = np.where(limited, 0.5 * (np.where(limited, lower, 0.0) + np.where(limited, upper, 0.0)), at)
     half = np.where(limited, 0.5 * (np.where(limited, upper, 0.0) - np.where(limited, lower, 0.0)), reach)
-    q = _move_into_assembly_mode(robot, middle + unit[0] * half)
+    q = move_into_assembly_mode(robot, middle + unit[0] * half)
     v = unit[1] * np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 2.0)
     a = unit[2] * np.where(np.isfinite(robot.limits.acceleration), robot.limits.acceleration, 5.0)
     t = np.arange(samples, dtype=np.float64)
@@ -115,7 +115,7 @@ def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
     return Motion(t, q, v, a)
 
 
-def _move_into_assembly_mode(robot: Robot, q: Array) -> Array:
+def move_into_assembly_mode(robot: Robot, q: Array) -> Array:
     """Positions q (N, n), moved towards the assembly where paths from there come near a singular position."""
     loop = loop_map(robot)
     if loop is None or not robot.closures:

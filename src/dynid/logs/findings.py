@@ -17,6 +17,9 @@ from dynid.robot.transform import Array
 SHOWN = 5
 """Rows that are named one by one."""
 
+BEYOND, TURN, BEYOND_LIMITS = 5e-4, 2.0 * np.pi, "joints_beyond_limits"
+"""How far beyond its limits a joint may be (rad or m) without a word, as limits are rounded; a turn; the code of it."""
+
 
 @dataclass(slots=True)
 class RowsLeftOut:
@@ -48,7 +51,8 @@ class Findings:
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
     positions of every joint in the rows that were used. missing: rows without a value; strays: those without a time;
     content: what tells the recording from others. interval: instants between which rows count, where a log is a part
-    of a recording and the rest is read for the sake of its filters.
+    of a recording and the rest is read for the sake of its filters. beyond (2, n): how far every joint was beyond its
+    position limits (rad or m), and for how long (s).
     """
 
     log: str
@@ -80,6 +84,7 @@ class Findings:
     interval: tuple[float, float] = (-np.inf, np.inf)
     limited: RowsLeftOut = field(default_factory=RowsLeftOut)
     limited_joints: list[str] = field(default_factory=list)
+    beyond: Array = field(default_factory=lambda: np.zeros((2, 0)))
 
     @property
     def bad_channels(self) -> tuple[Message, ...]:
@@ -104,6 +109,28 @@ class Findings:
             low, high = np.minimum(low, self.lowest), np.maximum(high, self.highest)
             mean = (before * np.array(self.mean) + seconds * mean) / self.used
         self.lowest, self.highest, self.mean = tuple(low.tolist()), tuple(high.tolist()), tuple(mean.tolist())
+
+    def add_positions_beyond_limits(self, q: Array, seconds: float, limits: Array) -> None:
+        """Add how far and how long positions (N, n) are beyond limits (n, 2); whole turns count for nothing."""
+        limited = np.isfinite(limits).all(axis=1) & (np.ptp(limits, axis=1) < TURN)
+        middle = np.where(limited[:, None], limits, 0.0).mean(axis=1)
+        turns = np.where(limited, TURN * np.round((q.mean(axis=0) - middle) / TURN), 0.0)
+        over = np.maximum(limits[:, 0] - (q - turns), (q - turns) - limits[:, 1])
+        before = self.beyond if self.beyond.size else np.zeros((2, len(limits)))
+        lasted = before[1] + seconds * (over > BEYOND).mean(axis=0)
+        self.beyond = np.stack([np.maximum(before[0], over.max(axis=0)), lasted])
+
+    def describe_positions_beyond_limits(self, joints: Sequence[str]) -> list[Message]:
+        """Message on the joints that were beyond their position limits, with how far and how long; none without."""
+        far = {name: (x, s) for name, x, s in zip(joints, *self.beyond.tolist(), strict=False) if x > BEYOND}
+        if not far:
+            return []
+        return [Message(
+            BEYOND_LIMITS, "beyond its position limits: {some} (rad or m); there a joint may touch its stops, whose "
+            "torque is not in the model", "check the zeros of these joints; stay inside the limits with a margin, or "
+            "leave these times out", joints=far, farthest=max(x for x, _ in far.values()),
+            some=[f"joint {name} by {x:.2g} for {s:.2g} s" for name, (x, s) in far.items()],
+        )]  # fmt: skip
 
     @property
     def sentences(self) -> tuple[Message, ...]:

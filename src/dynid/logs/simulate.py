@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from dynid.dynamics.reaction import rotor_moments, rotor_torques
 from dynid.dynamics.regressor import regressor_chunks
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import FIX_THE_BASE, DynidError
-from dynid.excitation.excitation import Excitation
 from dynid.logs.log import Log
 from dynid.messages import Option, Wording
 from dynid.robot.force_sensor import ForceSensor
@@ -21,9 +21,18 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 
+@runtime_checkable
+class Sampled(Protocol):
+    """A motion that can be sampled at any rate: an `Excitation`."""
+
+    def motion(self, rate: float) -> Motion:
+        """Samples at a rate in Hz."""
+        ...
+
+
 def simulate(
     robot: Robot,
-    motion: Motion | Excitation,
+    motion: Motion | Sampled,
     *,
     noise: float | Sequence[float] | None = None,
     plate_noise: float | Sequence[float] | None = None,
@@ -36,7 +45,7 @@ def simulate(
     the torques, one number or one per joint (N m, N); plate_noise: of the forces and moments on the base; seed makes it
     reproducible; rate (Hz) samples an excitation.
     """
-    if isinstance(motion, Excitation):
+    if isinstance(motion, Sampled):
         motion = motion.motion(rate)
     elif rate != 1000.0:
         what = "{option} samples an excitation; a Motion has its own samples"

@@ -366,15 +366,20 @@ def _gain_shifts_of_result(result: Identification, sigma: float, drives: list[st
     return shifts[:, [k for k, name in enumerate(result.names) if name in set(result.equation.base.names)]]
 
 
-def check_same_robot(one: Robot, other: Robot) -> None:
-    """Raise where two results are not of the same robot."""
+def is_same_robot(one: Robot, other: Robot) -> bool:
+    """Whether two robots have the same joints, frames, known zeros and gravity; bodies may differ."""
     same = one.parameter_names == other.parameter_names and one.known_zeros == other.known_zeros
     same = same and np.allclose(one.gravity, other.gravity, rtol=1e-9, atol=1e-9)
     for a, b in zip(one.links, other.links, strict=False):
         same = same and a.kind == b.kind and np.allclose(a.axis, b.axis, atol=1e-9)
         same = same and np.allclose(a.placement.rotation, b.placement.rotation, atol=1e-9)
         same = same and np.allclose(a.placement.translation, b.placement.translation, atol=1e-9)
-    if not same:
+    return bool(same)
+
+
+def check_same_robot(one: Robot, other: Robot) -> None:
+    """Raise where two results are not of the same robot."""
+    if not is_same_robot(one, other):
         raise IdentificationError(
             "results_of_different_robots", "the results are of different robots ('{robot}' with the payload, "
             "'{other_robot}' without it)", "identify both with the same robot file", robot=one.name,

@@ -160,6 +160,13 @@ def _parameter_index(name: str, place: Mapping[str, int]) -> int:
     return place[name]
 
 
+def bounds_by_parameter(robot: Robot, bounds: Mapping[str, Interval]) -> dict[str, Interval]:
+    """Bounds by the names of the robot's parameters: `M:elbow` may be `M2` there."""
+    owned = {f"{name.symbol}:{owner}": name for name in robot.parameter_names for owner in (name.link, name.joint)}
+    known = set(robot.parameter_names)
+    return {name if name in known else owned.get(name, name): interval for name, interval in bounds.items()}
+
+
 def _check_interval(what: str, interval: object) -> Interval:
     """Bounds (low, high) as numbers; PhysicalError if they are none or reversed."""
     try:

@@ -17,7 +17,7 @@ from dynid.messages import Message, Option, messages_in
 from dynid.physical.attribution import Binding, find_active_bounds, find_data_shares
 from dynid.physical.check import describe_violations
 from dynid.physical.cone import smallest_relative_eigenvalue
-from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
+from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, bounds_by_parameter, link_ellipsoids
 from dynid.physical.parameters import UNLIKELY, PhysicalParameters
 from dynid.physical.prior import Prior, centre_is_outside, density_ratio, find_prior
 from dynid.physical.problem import (
@@ -86,7 +86,8 @@ def physical_parameters(
     shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot, package_path)
     solids = {name: (shape.centre, shape.shape) for name, shape in shapes.items()}
     believed = scale_prior_to_data(result, seen, find_prior(result.robot, given, solids), total_mass)
-    demands = BodyConstraints(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
+    bounds = bounds_by_parameter(result.robot, bounds or {})
+    demands = BodyConstraints(total_mass, bounds, centre_of_mass or {}, {**shapes, **(within or {})})
     problem = build_problem(result, seen, believed, demands)
     found = search_bodies(problem, prior_weight)
     values = _remove_rounding_errors(result, problem.values(found.x), problem.names)

@@ -47,6 +47,7 @@ NAMES = {
     "condition": "condition number", "frobenius": "Frobenius condition number", "scaling": "scaling S",
     "condition+scaling": "condition number and scaling, weighted", "a": "trace of the covariance",
     "d": "log determinant of the covariance", "e": "largest eigenvalue of the covariance",
+    "v": "mean variance of predicted torques",
 }  # fmt: skip
 OTHERS, FAR = "#7b8494", 8.0
 
@@ -152,6 +153,9 @@ _SAMPLES, _INSTANTS = 800, 60
 _UNITS = {"torque": ("N m", "N"), "energy": ("J", "J"), "momentum": ("N m s", "N s"), "reaction": ("N or N m",) * 2}
 """Of what a row measures: at a revolute and at a prismatic joint."""
 _SPACE = "\N{NO-BREAK SPACE}"
+LIMITED = ("position", "velocity", "acceleration", "jerk")
+SMALLEST_MARGIN = 5e-4
+"""A margin below this is called none: rounded to a tenth of a percent it is."""
 HOPELESS = 1e9
 """Condition numbers beyond this are those of too few rows, and not drawn."""
 
@@ -171,8 +175,8 @@ def write_page(excitation: Excitation, path: Path, *, noise: float | Sequence[fl
     design = DesignedMotion(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), sigma)
     summary = (
         f"{excitation.duration:.1f} s from rest to rest; condition number {excitation.condition:.4g} of "
-        f"{len(excitation.rows.names)} base columns ({excitation.rows.model} model); margin to the limits "
-        f"{max(excitation.margin, 0.0):.2%}, proven over all time."
+        f"{len(excitation.rows.names)} base columns ({excitation.rows.model} model); "
+        f"{margin_text(excitation)}, proven over all time."
     )
     write_text(path, render_page(f"Exciting motion for {excitation.robot.name}", design, SECTIONS, lead=summary))
 
@@ -188,14 +192,15 @@ class MotionSection:
         """Table of the use of limits, and figures of positions, velocities and accelerations."""
         e = subject.excitation
         effort = [] if e.effort is None else [e.effort.use_of_limits(e.motion(200.0))[:, None]]
+        use_of_motion = e.use if np.isfinite(e.limits.jerk).any() else e.use[:, :3]
         rows = [
             [
                 Cell(name),
                 *(number_cell(float(u), f"{100 * u:.1f} %", "soft", min(max(float(u), 0.0), 1.0)) for u in use),
             ]
-            for name, use in zip(e.robot.joint_names, np.hstack([e.use, *effort]), strict=True)
+            for name, use in zip(e.robot.joint_names, np.hstack([use_of_motion, *effort]), strict=True)
         ]
-        head = ("joint", *(quantity for quantity, _, _ in _QUANTITIES), *("effort" for _ in effort))
+        head = ("joint", *LIMITED[: use_of_motion.shape[1]], *("effort" for _ in effort))
         table = Table("Use of limits: peak over limit", head, rows)
         return {
             "warnings": e.warnings,
@@ -287,6 +292,16 @@ class ExpectedSection:
         head = ("parameter", "unit", "deviation", *(("nominal", "relative") if values else ()))
         ranked = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
         return {"table": Table("Expected standard deviations", head, ranked, 2), "noise": _noise_text(subject)}
+
+
+def margin_text(excitation: Excitation) -> str:
+    """Words on how far a motion stays from its limits, or which of them it uses up."""
+    if excitation.margin >= SMALLEST_MARGIN:
+        return f"{100 * excitation.margin:.3g} % of every limit is left unused"
+    joint, kind = np.unravel_index(int(np.argmax(excitation.use)), excitation.use.shape)
+    return (
+        f"no margin to the limits: joint '{excitation.robot.joint_names[joint]}' uses all of its {LIMITED[kind]} limit"
+    )
 
 
 def nominal_base_values(excitation: Excitation) -> dict[str, float]:

@@ -43,12 +43,16 @@ UNLIMITED = JointLimits()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """Limits of n joints: position (n, 2), velocity, acceleration, effort (n,), infinite where unknown."""
+    """Limits of n joints: position (n, 2), velocity, acceleration, effort, jerk (n,), infinite where unknown."""
 
     position: Array
     velocity: Array
     acceleration: Array
     effort: Array
+    jerk: Array = field(default_factory=lambda: freeze(np.inf))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "jerk", np.broadcast_to(self.jerk, np.shape(self.velocity)))
 
     @staticmethod
     def stack(joints: Sequence[JointLimits]) -> Limits:

@@ -15,7 +15,7 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
 from dynid.messages import Message, Option
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Robot
+from dynid.robot.robot import JointLimits, Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, log_of, torque, with_friction
@@ -332,3 +332,30 @@ def test_what_torques_cannot_show_is_said() -> None:
     (note,) = [note for note in result.notes if note.code == "validation_same_motion"]
     assert note.facts["low"] == pytest.approx(1.1 * result.validation.mean)
     assert note.facts["high"] == pytest.approx(1.2 * result.validation.mean)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.15])
+def test_joints_beyond_their_limits_are_reported(noise: float) -> None:
+    """With how far and how long; where the fit is poor, the next motion keeps clear of the stops."""
+    robot, motion, tau = data()
+    lower, upper = motion.q.min(axis=0) - 0.1, motion.q.max(axis=0) + 0.1
+    upper[1] = motion.q[:, 1].max() - 0.005
+    limits = [JointLimits(low, high, 5.0) for low, high in zip(lower, upper, strict=True)]
+    links = [replace(link, limits=limit) for link, limit in zip(robot.links, limits, strict=True)]
+    over = np.maximum(motion.q[:, 1] - upper[1], 0.0)
+    tau = tau + 3000.0 * over[:, None] * np.array([0.0, 1.0, 0.0])
+    tau = tau + noise * tau.std(axis=0) * np.random.default_rng(5).standard_normal(tau.shape)
+    result = dynid.identify(replace(robot, links=tuple(links)), log_of(motion, tau), friction=PLAIN)
+    said = [message for _, found in result.findings for message in found if message.code == "joints_beyond_limits"]
+    assert [list(message.facts["joints"]) for message in said] == [["2"]]
+    far, seconds = said[0].facts["joints"]["2"]
+    assert far == pytest.approx(0.005, rel=0.1)
+    assert seconds == pytest.approx((over > 5e-4).sum() / 50.0, rel=0.3)
+    codes = [reason.code for reason in result.verdict.reasons]
+    if noise:
+        assert codes[0] == "joints_beyond_limits"
+        assert Option("margin", 0.1) in result.verdict.next_step.facts["options"]
+    else:
+        assert result.verdict.level == "good"
+    inside = dynid.identify(robot, log_of(motion, tau), friction=PLAIN)
+    assert "joints_beyond_limits" not in {message.code for _, found in inside.findings for message in found}

@@ -25,6 +25,7 @@ from dynid.cli.options import (
     ZeroOption,
     parse_numbers,
     refuse_unused_options,
+    robot_file_options,
 )
 from dynid.errors import DynidError
 from dynid.messages import Message
@@ -174,7 +175,7 @@ def identify(
         refuse_unused_options({"--force": force}, "goes with --urdf; leave it out")
     known_bodies = {
         "total_mass": total_mass, "geometry": geometry, "prior_weight": prior_weight,
-        "bounds": inertial.parse_bounds(bound or []),
+        "bounds": inertial.parse_bounds(bound or []), "package_path": robot_file_options().get("package_path", ()),
     }  # fmt: skip
     if urdf is None and physical is None:
         refuse_unused_options(

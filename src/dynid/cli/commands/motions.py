@@ -37,12 +37,23 @@ def excite(
     speed: Annotated[str, typer.Option(help="share of the designed speed, for a rehearsal: 25% or 0.25")] = "100%",
     shape: Annotated[str, typer.Option(help="fourier or points")] = "fourier",
     model: Annotated[str | None, typer.Option(help="torque, energy, momentum or reaction")] = None,
-    criterion: Annotated[str, typer.Option(help="condition, frobenius, scaling, a, d, e, ...")] = "condition",
-    rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = False,
-    friction: Annotated[str, typer.Option(help="extra columns: viscous,coulomb,offset")] = "",
+    criterion: Annotated[
+        str | None, typer.Option(help="v (default of fourier), condition, frobenius, scaling, a, d, e, ...")
+    ] = None,
+    rotor_inertia: Annotated[
+        bool | None, typer.Option(help="count the rotors' inertias Ia (default: yes for fourier)")
+    ] = None,
+    friction: Annotated[
+        str | None, typer.Option(help="extra columns (default of fourier: viscous,coulomb,offset); '' for none")
+    ] = None,
+    task: Annotated[
+        Path | None, typer.Option(help="a .csv of your own motion, whose torques criterion v predicts")
+    ] = None,
     position: Annotated[str | None, typer.Option(help="limit +- rad or m: one number, or one per joint")] = None,
     velocity: Annotated[str | None, typer.Option(help="limit in rad/s or m/s: one number, or one per joint")] = None,
     acceleration: Annotated[str | None, typer.Option(help="limit in rad/s^2 or m/s^2, likewise")] = None,
+    jerk: Annotated[str | None, typer.Option(help="limit in rad/s^3 or m/s^3, likewise")] = None,
+    margin: Annotated[float, typer.Option(help="share of the limits to leave unused (effort excepted)")] = 0.05,
     rest: Annotated[
         str | None, typer.Option(help="posture to start from and return to: rad or m, one per joint")
     ] = None,
@@ -52,8 +63,15 @@ def excite(
     points: Annotated[int | None, typer.Option(help="rows of the points shape")] = None,
     starts: Annotated[int | None, typer.Option(help="random starts")] = None,
     noise: Annotated[
-        float, typer.Option(help="standard deviation of the noise on every row, for the expected errors")
-    ] = 1.0,
+        float | None,
+        typer.Option(help="standard deviation of the noise on every row (default: 1; criterion v: 1 % of each effort)"),
+    ] = None,
+    after: Annotated[
+        Path | None, typer.Option(help="a result of identify, to whose data the motion is to add what it can")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="what is to become known: names (M6,Fv3), payload or unidentifiable")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
     lock: LockOption = None,
@@ -68,7 +86,8 @@ def excite(
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import SUFFIXES, check_motion_file
 
-    log_options.check_output_files(out, json, suffixes=SUFFIXES, keep=[Path(robot)])
+    keep = [Path(robot), *(file for file in (task, after) if file is not None)]
+    log_options.check_output_files(out, json, suffixes=SUFFIXES, keep=keep)
     if rate is not None and not 0.0 < rate < float("inf"):
         raise DynidError(
             "rate_not_positive", "--rate {rate:g}:", "give a positive number of samples per second", rate=rate,
@@ -82,18 +101,18 @@ def excite(
     if out is not None:
         check_motion_file(loaded, out, rate)
     posture = None if rest is None else parse_numbers(rest, "--rest", f"the {loaded.n} joint positions")
-    limits = log_options.limits_from_options(loaded, position, velocity, acceleration)
+    limits = log_options.limits_from_options(loaded, position, velocity, acceleration, jerk)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
         motions.require_acceleration_limits(loaded, limits)
     with motions.progress_bar(screen) as bar:
-        task = bar.add_task("designing the motion", total=1.0) if bar else None
+        progress = bar.add_task("designing the motion", total=1.0) if bar else None
         found = design_excitation(
             loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
-            friction=tuple(word for word in friction.split(",") if word), duration=duration, harmonics=harmonics,
-            points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
-            rest=posture,
-            on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
+            friction=None if friction is None else tuple(word for word in friction.split(",") if word),
+            duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
+            periods=periods, noise=noise, task=task, margin=margin, after=after, target=target, rest=posture,
+            on_progress=(lambda text, done: bar.update(progress, completed=done, description=text)) if bar else None,
         )  # fmt: skip
     for place, write in motions.excitation_output_files(found, out, rate, share) if out else ():
         outputs.write_file(place, write)

@@ -17,7 +17,7 @@ from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
-from dynid.report.excitation import nominal_base_values, write_page
+from dynid.report.excitation import LIMITED, margin_text, nominal_base_values, write_page
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes
 from dynid.viewer.server import JointPath, make_joint_path
@@ -54,7 +54,14 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
         style="bold",
         highlight=False,
     )
-    if math.isfinite(excitation.value):
+    if excitation.criterion == "v":
+        first, value = (100 * math.sqrt(x) for x in (excitation.first_value, excitation.value))
+        screen.print(
+            f"criterion v: torques predicted to {value:.3g} % of their limits (root mean square), {first:.3g} % for a "
+            "random motion",
+            highlight=False,
+        )
+    elif math.isfinite(excitation.value):
         screen.print(
             f"criterion {excitation.criterion}: {excitation.first_value:.4g} for a random motion, "
             f"{excitation.value:.4g} now",
@@ -63,9 +70,11 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
     screen.print(limit_use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
-    screen.print(expected_errors_table(excitation))
+    screen.print(expected_errors_table(excitation) if excitation.information is None else target_table(excitation))
     screen.print(
-        f"margin {max(excitation.margin, 0.0):.2%}: the limits hold at every instant, proven by roots", highlight=False
+        f"{margin_text(excitation)}; no limit is exceeded at any instant (proven by roots)",
+        highlight=False,
+        markup=False,
     )
 
 
@@ -78,12 +87,13 @@ def limit_use_table(excitation: Excitation) -> Table:
     """Table of peak over limit of every joint."""
     from rich.table import Table
 
-    table = Table("joint", "position", "velocity", "acceleration", "effort", box=None, title="peak over limit")
+    kinds = LIMITED if np.isfinite(excitation.limits.jerk).any() else LIMITED[:3]
+    table = Table("joint", *kinds, "effort", box=None, title="peak over limit")
     effort = None
     if excitation.effort is not None:
         effort = excitation.effort.use_of_limits(excitation.motion(200.0))
     for j, (name, use) in enumerate(zip(excitation.robot.joint_names, excitation.use, strict=True)):
-        shown = [f"{100 * u:.1f} %" if u > 0.0 else "-" for u in use]
+        shown = [f"{100 * u:.1f} %" if u > 0.0 else "-" for u in use[: len(kinds)]]
         table.add_row(escape_markup(name), *shown, "-" if effort is None else f"{100 * effort[j]:.1f} %")
     return table
 
@@ -92,14 +102,27 @@ def expected_errors_table(excitation: Excitation) -> Table:
     """Table of the largest expected deviations; relative where the robot file knows the values."""
     from rich.table import Table
 
-    errors, values = excitation.expected_errors(), nominal_base_values(excitation)
-    noise, shown = excitation.assumed_noise[0], min(WORST, len(errors))
-    title = f"expected deviation for noise {noise:g} on every row of one period, the {shown} largest"
+    errors, values = excitation.expected, nominal_base_values(excitation)
+    shown = min(WORST, len(errors))
+    noise = ", ".join(f"{sigma:.3g}" for sigma in dict.fromkeys(excitation.assumed_noise))
+    title = f"expected standard deviation for noise {noise} on the rows of one period, the {shown} largest"
     table = Table("parameter", "deviation", "relative", box=None, title=title)
     ranked = sorted(errors, key=lambda name: -(errors[name] / abs(values[name]) if values.get(name) else errors[name]))
     for name in ranked[:WORST]:
         relative = f"{100 * errors[name] / abs(values[name]):.3g} %" if values.get(name) else "unknown value"
         table.add_row(escape_markup(name), f"{errors[name]:.3g}", relative)
+    return table
+
+
+def target_table(excitation: Excitation) -> Table:
+    """Table of the targeted parameters: standard deviations now, and expected with a log of this motion."""
+    from rich.table import Table
+
+    rows = [(name, now, then, then / now) for name, (now, then) in excitation.targets.items()]
+    shown = "the targets" if len(rows) <= WORST else f"{WORST} of {len(rows)} targets"
+    table = Table("parameter", "now", "expected", "ratio", box=None, title=f"standard deviations of {shown}")
+    for name, *figures in sorted(rows, key=lambda row: -row[3] if math.isfinite(row[3]) else -math.inf)[:WORST]:
+        table.add_row(escape_markup(name), *(f"{x:.3g}" if math.isfinite(x) else "-" for x in figures))
     return table
 
 
@@ -146,7 +169,8 @@ def show_rehearsal(excitation: Excitation, out: Path, speed: float, screen: Cons
 
 
 def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: float) -> dict[str, object]:
-    """Data of the designed motion for `--json`."""
+    """Data of the designed motion for `--json`; noise: one number, or a list of one per channel where they differ."""
+    noise = excitation.assumed_noise
     return {
         "robot": excitation.robot.name,
         "model": excitation.rows.model,
@@ -158,11 +182,15 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: fl
         "duration": excitation.duration,
         "speed": speed,
         "use": {
-            name: dict(zip(("position", "velocity", "acceleration"), map(float, use), strict=True))
+            name: dict(zip(LIMITED, map(float, use), strict=True))
             for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
         },
-        "noise": float(excitation.assumed_noise[0]),
-        "expected_errors": excitation.expected_errors(),
+        "noise": float(noise[0]) if (noise == noise[0]).all() else noise.tolist(),
+        "expected_errors": excitation.expected,
+        "targets": {
+            name: {"now": now if math.isfinite(now) else None, "expected": then if math.isfinite(then) else None}
+            for name, (now, then) in excitation.targets.items()
+        },
         "warnings": list(excitation.warnings),
         "files": list(files),
         "history": None if excitation.history is None else excitation.history.facts(),

@@ -90,11 +90,7 @@ def triangularise(rows: Array) -> Array:
     if rows.shape[1] >= WIDE and len(rows) >= 2 * CHUNK:
         return _triangularise_in_chunks(rows)
     # LAPACK on a Fortran copy: twice as fast as numpy.linalg.qr, which copies to and fro
-    if len(_scratch.memory) < rows.size:
-        _scratch.memory = np.empty(rows.size)
-    scratch = _scratch.memory[: rows.size].reshape(rows.shape, order="F")
-    scratch[...] = rows
-    packed, *_ = dgeqrf(scratch, lwork=64 * rows.shape[1], overwrite_a=1)
+    packed, *_ = dgeqrf(_scratch.fortran_copy(rows), lwork=64 * rows.shape[1], overwrite_a=1)
     return np.asarray(packed[: rows.shape[1]] * _upper_triangle_mask(rows.shape[1]))
 
 
@@ -102,7 +98,7 @@ def _triangularise_in_chunks(rows: Array) -> Array:
     """Triangular factor, chunk by chunk: each is reflected into the factor so far while it is in the cache."""
     R = np.zeros((rows.shape[1], rows.shape[1]), order="F")
     for start in range(0, len(rows), CHUNK):
-        chunk = np.array(rows[start : start + CHUNK], order="F")
+        chunk = _scratch.fortran_copy(rows[start : start + CHUNK])
         R, *_ = dtpqrt(0, PANEL, R, chunk, overwrite_a=1, overwrite_b=1)
     return np.ascontiguousarray(R)
 
@@ -117,6 +113,14 @@ class _Scratch(threading.local):
     """Room for the copy to work on, per thread: fresh pages from the system would cost more than the arithmetic."""
 
     memory: Array = np.empty(0)
+
+    def fortran_copy(self, rows: Array) -> Array:
+        """Return the rows, columns first, in memory that the next call uses again."""
+        if len(self.memory) < rows.size:
+            self.memory = np.empty(rows.size)
+        copy = self.memory[: rows.size].reshape(rows.shape, order="F")
+        copy[...] = rows
+        return copy
 
 
 _scratch = _Scratch()

@@ -65,6 +65,7 @@ def accumulate(
                 break
         if collector.at_rest > LEAST_AT_REST * collector.rows:
             found.notes += [_describe_rest(100.0 * collector.at_rest / collector.rows)]
+        found.notes += found.describe_positions_beyond_limits(equation.robot.joint_names)
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
             raise LogError(log.name, _explain_too_short(equation.options, seen, treatment, found))
         findings.append(found)
@@ -159,7 +160,7 @@ class _BlockCollector:
             self.noise.append(rows.noise)
         self._keep_rows_for_checks(rows)
         self.rows += len(rows.t)
-        self.at_rest += int((rows.share < 1.0).all(axis=1).sum())
+        self.at_rest += 0 if rows.share.min() == 1.0 else int((rows.share < 1.0).all(axis=1).sum())
         if self.key is None or self.key[0] != rows.segment:
             self._close_block()
             self.origin = float(rows.t[0])

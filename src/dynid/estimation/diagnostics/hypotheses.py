@@ -7,7 +7,7 @@ take no part, because sines absorb gravity and zeros, but where they explain muc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -454,7 +454,7 @@ COMPONENTS = (
 )
 """Parts of a reading, in the order in which they are taken back where they do not matter."""
 
-ROUNDS, WAYS = 5, 3
+ROUNDS, WAYS, FOLLOWED = 5, 3, 12
 FAST, FULL = 150, 1200
 """Samples that are refitted."""
 
@@ -482,6 +482,7 @@ class Search:
         self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
         self.alternatives = Alternatives(self.refit, thorough=thorough, delay=delay)
         self.judged: dict[Reading, EvaluatedReading] = {}
+        self.first_round: tuple[Reading, list[Reading]] | None = None
 
     def evaluate_reading(self, reading: Reading) -> EvaluatedReading:
         """Evaluate a reading by its held-out error; infinite where the mechanism cannot move so."""
@@ -499,18 +500,31 @@ class Search:
         return EvaluatedReading(reading, tuple(self.refit.held_out_errors(replace(reading, sines=False)).tolist()))
 
     def better_single_changes(self, reading: Reading) -> list[tuple[float, Reading]]:
-        """Single changes that fit the samples better than the reading, the best first, with their errors."""
+        """Single changes that fit the samples better than the reading, the best first, with their errors.
+
+        All are tried only once where the search is not thorough: further mistakes are among the changes that looked
+        promising then.
+        """
         found: dict[Reading, float] = {}
         now = self.refit.fitted_error(reading, limited=True)
-        for other in self.alternatives.single_changes(reading):
-            try:
-                if other in found or self.refit.fitted_error(other) * PROMISING > now:
-                    continue
-                found[other] = self.refit.fitted_error(other, limited=True)
-            except (DynidError, np.linalg.LinAlgError):
-                continue
-        good = [(error, other) for other, error in found.items() if error * PROMISING < now]
-        return sorted(good, key=lambda pair: pair[0])
+        changes: Iterable[Reading] = self.alternatives.single_changes(reading)
+        if self.first_round is not None:
+            start, promising = self.first_round
+            changes = [x for other in promising if (x := combine_changes(start, other, reading)) is not None]
+        for other in changes:
+            with suppress(DynidError, np.linalg.LinAlgError):
+                found[other] = self.refit.fitted_error(other)
+        good: list[tuple[float, Reading]] = []
+        for other, least in sorted(found.items(), key=lambda pair: pair[1]):
+            if least * PROMISING > now or (not self.thorough and len(good) >= FOLLOWED and least > good[-1][0]):
+                break  # limits only add to the error
+            with suppress(DynidError, np.linalg.LinAlgError):
+                error = self.refit.fitted_error(other, limited=True)
+                good = sorted([*good, (error, other)] if error * PROMISING < now else good, key=lambda pair: pair[0])
+                good = good if self.thorough else good[:FOLLOWED]
+        if self.first_round is None and not self.thorough:
+            self.first_round = reading, [other for _, other in good]
+        return good
 
     def find_best_reading(self, on_progress: Progress | None = None) -> tuple[EvaluatedReading, list[EvaluatedReading]]:
         """Search; return the best reading, and all that were evaluated."""
@@ -565,7 +579,8 @@ class Search:
         if self.refit.samples.velocity_lag and not now.reading.derived:
             return [self.evaluate_reading(replace(now.reading, derived=True))]  # positions say so, whatever the torques
         basis = self._with_position_torques_if_needed(now.reading)
-        finalists = [self.evaluate_reading(other) for _, other in self.better_single_changes(basis)[:FINALISTS]]
+        better = self.better_single_changes(basis)[: FINALISTS if self.thorough else FINALISTS // 2]
+        finalists = [self.evaluate_reading(other) for _, other in better]
         clear = [x for x in finalists if self._is_clearly_better(x, now)]
         if self.thorough:
             clear += self._clear_springs(now)
@@ -714,6 +729,23 @@ class Search:
             if without.error + FLOOR <= 1.005 * (found.error + FLOOR):
                 found = without
         return found
+
+
+def combine_changes(start: Reading, other: Reading, now: Reading) -> Reading | None:
+    """Reading `now` with what `other` changes of `start`; None where both change the order of the same channels."""
+    if any(getattr(other, x) != getattr(start, x) != getattr(now, x) for x in ("q_order", "tau_order")):
+        return None
+    changed = [x for x in COMPONENTS if getattr(other, x) != getattr(start, x)]
+    parts = {x: getattr(other, x) for x in changed}
+    for x in {"gain", "q_factor"} & set(changed):
+        each = zip(getattr(start, x), getattr(other, x), getattr(now, x), strict=True)
+        parts[x] = tuple(c * b / a for a, b, c in each)
+    if "zero" in changed:
+        each = zip(start.zero, other.zero, now.zero, strict=True)
+        parts["zero"] = tuple(_wrap_angle(c + b - a) if b != a else c for a, b, c in each)
+    for x in {"loads", "rotors", "springs"} & set(changed):
+        parts[x] = tuple(dict.fromkeys((*getattr(now, x), *getattr(other, x))))
+    return replace(now, **parts)
 
 
 def size_of_change(r: Reading) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.dynamics.friction import STOP
@@ -35,13 +36,15 @@ class ChannelCheck:
 
     colour: autocorrelation after two periods of the cut-off (one sample where nothing is filtered), 0 for white
     noise; velocity, position: share of its variance that a curve over v or q of this joint explains (0 to 1),
-    chance taken off.
+    chance taken off. autoregression: of its means over short steps: the step (s), the variance of the innovation, and
+    the coefficients of the steps before; empty where there is too little of it.
     """
 
     channel: str
     colour: float
     velocity: float
     position: float
+    autoregression: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +157,46 @@ def check_channels(
         j = channel.joint
         loss = _correlation_time([piece[:, c] for piece in pieces])
         name = equation.channel_names[c]
+        model = () if step is None else fit_autoregression([piece[:, c] for piece in pieces], step)
         if j < 0:  # all joints together: there is no one velocity or position to look at
-            checks.append(ChannelCheck(name, colour, 0.0, 0.0))
+            checks.append(ChannelCheck(name, colour, 0.0, 0.0, model))
             continue
         over_v, over_q = (_explained_share(x[:, j], whole[:, c], loss) for x in (v, q))
-        checks.append(ChannelCheck(name, colour, over_v, over_q))
+        checks.append(ChannelCheck(name, colour, over_v, over_q, model))
     return tuple(checks)
+
+
+AVERAGED = 0.02
+"""Seconds over which residuals are averaged before their colour is modelled: motions are slower."""
+
+ORDER = 12
+"""Largest order of the autoregressive model of a residual."""
+
+
+def fit_autoregression(pieces: Sequence[Array], step: float) -> tuple[float, ...]:
+    """Step (s), innovation variance and coefficients of an autoregressive model of a residual's means, by Yule-Walker.
+
+    pieces: stretches of the residual, a row every `step` seconds. The order is chosen by Akaike's criterion.
+    """
+    size = max(1, round(AVERAGED / step))
+    means = [piece[: len(piece) // size * size].reshape(-1, size).mean(axis=1) for piece in pieces]
+    count = sum(map(len, means))
+    if count < 10 * ORDER:
+        return ()
+    r = np.array([sum(float(x[k:] @ x[: len(x) - k]) for x in means if len(x) > k) for k in range(ORDER + 1)]) / count
+    if not r[0] > 0.0:
+        return ()
+    found: tuple[float, ...] = (float(r[0]),)
+    least = count * float(np.log(r[0]))
+    for order in range(1, ORDER + 1):
+        coefficients = scipy.linalg.solve_toeplitz(r[:order], r[1 : order + 1])
+        variance = float(r[0] - coefficients @ r[1 : order + 1])
+        if not variance > 1e-12 * r[0]:
+            break
+        loss = count * float(np.log(variance)) + 2.0 * order
+        if loss < least:
+            found, least = (variance, *map(float, coefficients)), loss
+    return (size * step, *found)
 
 
 def estimate_delay(

@@ -77,6 +77,13 @@ class Verdict:
         """Return the verdict with the next step as a command, now that the call is known."""
         facts = dict(self.next_step.facts)
         is_total = self.next_step.code == "mistake_found"
+        if isinstance(facts["why"], Message) and facts["why"].code == "motion_after_saved_result":
+            facts["why"] = facts["why"].facts["why"]  # of a call that was known before
+        if AFTER in facts["options"] and call.command and not call.saved:
+            facts["why"] = Message(
+                "motion_after_saved_result", "{why}; with the result saved ({out}) and {after} it would be the motion "
+                "that adds most to these data", why=facts["why"], out=Option("out", "result.json"), after=AFTER,
+            )  # fmt: skip
         facts["command"] = call.next_command(facts["action"], tuple(facts["options"]), is_total=is_total)
         return replace(self, next_step=Message(self.next_step.code, "{command}", **facts))
 
@@ -143,6 +150,7 @@ class Evidence:
     parameters. mistake: what explains the data better than what was recorded, if that was found; can_diagnose: not all
     of these were tried yet. recipe: friction was chosen by the data. excitation: options of a motion to record next.
     bad_channels: what was found in single joints' channels of the logs. one_motion: said where all logs show the same.
+    beyond_limits: what was found of joints beyond their position limits.
     """
 
     channels: Sequence[str]
@@ -180,6 +188,7 @@ class Evidence:
     excitation: tuple[Option, ...] = ()
     unproven: tuple[Message, ...] = ()
     one_motion: Message | None = None
+    beyond_limits: Sequence[Message] = ()
 
     @property
     def torques_decide(self) -> bool:
@@ -264,17 +273,20 @@ def assess_evidence(evidence: Evidence) -> Verdict:
     if wiring or one_motion.code == "one_log":
         return verdict
     why = "record another motion, which this command designs: all logs show the same one"
-    return replace(verdict, next_step=_next_step(one_motion.code, "excite", evidence.excitation, why))
+    return replace(verdict, next_step=_next_step(one_motion.code, "excite", _excitation_after(evidence), why))
+
+
+AT_STOPS = 0.05
+"""How far beyond its limits (rad or m) a joint is that touches its stops; beyond that, its zero or limits are wrong."""
 
 
 def _weigh_reasons(evidence: Evidence, wiring: Sequence[Reason]) -> Verdict:
     """Verdict by mistakes in the wiring, and by all other reasons."""
-    reasons = [
-        *wiring,
-        *_prediction_reasons(evidence),
-        *_weak_data_reasons(evidence),
-        *_weak_value_reasons(evidence),
-    ]
+    others = [*_prediction_reasons(evidence), *_weak_data_reasons(evidence), *_weak_value_reasons(evidence)]
+    clear_of_limits = (*evidence.excitation, Option("margin", 0.1))
+    touched = [said for said in evidence.beyond_limits if others and said.facts["farthest"] < AT_STOPS]
+    stops = [Reason(said, "usable", "excite", clear_of_limits) for said in touched]
+    reasons = [*wiring, *stops, *others]
     if reasons:
         level = max((reason.level for reason in reasons), key=LEVELS.index)
         return Verdict(level, tuple(reason.said for reason in reasons), reasons[0].next_step, tuple(evidence.unproven))
@@ -527,7 +539,7 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
             count=_count_text(len(names), "parameter"), some=_shorten_names(names), share=evidence.unidentifiable_share,
         )  # fmt: skip
         many = evidence.unidentifiable_share >= MANY_UNIDENTIFIABLE
-        reasons.append(Reason(said, "weak" if many else "usable", "excite", excitation))
+        reasons.append(Reason(said, "weak" if many else "usable", "excite", _excitation_after(evidence, WEAK_ONES)))
     if evidence.base_condition > HIGH_CONDITION or evidence.condition > HOPELESS_CONDITION:
         is_base = evidence.base_condition > HIGH_CONDITION
         said = Message(
@@ -537,7 +549,7 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
             condition=evidence.base_condition if is_base else evidence.condition,
         )  # fmt: skip
         hopeless = max(evidence.base_condition, evidence.condition) > HOPELESS_CONDITION
-        reasons.append(Reason(said, "weak" if hopeless else "usable", "excite", excitation))
+        reasons.append(Reason(said, "weak" if hopeless else "usable", "excite", _excitation_after(evidence)))
     if evidence.motion_noise > NOISY:
         share = evidence.motion_noise
         said = Message(
@@ -603,7 +615,7 @@ def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
             parameters=list(evidence.weak), count=_count_text(len(evidence.weak), "inertial parameter"),
             some=_shorten_names(evidence.weak),
         )  # fmt: skip
-        reasons.append(Reason(said, "usable", "excite", evidence.excitation))
+        reasons.append(Reason(said, "usable", "excite", _excitation_after(evidence, WEAK_ONES)))
     if evidence.impossible:
         said = Message(
             "impossible_parameters", "negative with certainty, which is physically impossible: {some}", lacking,
@@ -611,6 +623,16 @@ def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
         )  # fmt: skip
         reasons.append(Reason(said, "usable", action, options))
     return reasons
+
+
+AFTER, WEAK_ONES = Option("after", "result.json"), Option("target", "unidentifiable")
+"""Options of a motion that adds to what a result shows; the file is that of the result, where it is saved."""
+
+
+def _excitation_after(evidence: Evidence, *target: Option) -> tuple[Option, ...]:
+    """Options of a motion to record next, after this result where that can be designed."""
+    is_suited = evidence.model == "torque" and evidence.has_bodies
+    return (*evidence.excitation, AFTER, *target) if is_suited else evidence.excitation
 
 
 def _shorten_names(names: Sequence[str]) -> str:
@@ -739,7 +761,13 @@ class Call:
         anew = options if is_total else [option for option in options if option.keyword not in _REPEATED]
         words, command = " ".join(map(shell_text, said)), _without_options(self.command, anew)
         match action:
+            case "excite" if AFTER in options and self.saved:  # the result decides on the columns
+                rest = [shell_text(o) for o in said if o not in (AFTER, WEAK_ONES) and o.keyword != "rotor_inertia"]
+                target = [shell_text(WEAK_ONES)] if WEAK_ONES in options else []
+                words = " ".join([self.robot, "--after", self.saved, *target, *rest])
+                return f"dynid excite {words} --out trajectory.csv"
             case "excite":
+                words = " ".join(shell_text(o) for o in said if o not in (AFTER, WEAK_ONES))
                 return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
             case "gains":
                 return f"dynid gains {self.robot} --unloaded {self.logs} --loaded loaded.csv --mass 2.5 --com 0,0,0.1"
@@ -764,6 +792,9 @@ class Call:
             return _IN_PYTHON[action]
         if action == "excite":
             limits = [Option("limits", {o.keyword: o.value}) if o.keyword == "velocity" else o for o in options]
+            if AFTER in options:  # which decides on the columns
+                limits = [o for o in limits if o != AFTER and o.keyword != "rotor_inertia"]
+                return _python_call_text("design_excitation(robot, after=result", limits)
             return _python_call_text("design_excitation(robot", limits)
         anew = {option.keyword for option in options} if is_total else set()
         merged = _merge_options((*(o for o in self.options if o.keyword not in anew), *options))

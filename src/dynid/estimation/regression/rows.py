@@ -438,7 +438,7 @@ def prepare_row_tasks(
         inside = (t >= begin + guard) & (t < end - guard)
         if not inside.any():
             continue
-        _count_used_rows(found, prepared, where[inside], treatment, equation.shapes.scale, half)
+        _count_used_rows(found, prepared, where[inside], treatment, equation, half)
         settled = where[:, None] - half > friction.reached
         in_fit = np.ones(settled.shape)
         if rests:
@@ -462,15 +462,22 @@ def _noise_trial_pieces(window: int) -> int:
 
 
 def _count_used_rows(
-    found: Findings, prepared: PreparedWindow, where: NDArray[np.int64], treatment: Treatment, scale: Array, half: int
+    found: Findings,
+    prepared: PreparedWindow,
+    where: NDArray[np.int64],
+    treatment: Treatment,
+    equation: Equation,
+    half: int,
 ) -> None:
     """Count in the findings what is used of a window; a balance sees all positions between its ends."""
     places = where - prepared.first
     step = treatment.decimation / treatment.row_writing_rate
     seen = prepared.motion.q[max(0, places[0] - half) : places[-1] + half + 1] if half else prepared.motion.q[places]
     found.add_positions(seen, len(places) * step)
-    still = (np.abs(prepared.motion.v[places]) < STILL * scale).all(axis=1)
-    found.standstill += float(still.sum()) * step
+    found.add_positions_beyond_limits(seen, len(places) * step, equation.robot.limits.position)
+    v, scale = prepared.motion.v[places], equation.shapes.scale
+    still = np.flatnonzero(np.abs(v[:, 0]) < STILL * scale[0])  # few, as a rule
+    found.standstill += float((np.abs(v[still]) < STILL * scale).all(axis=1).sum()) * step
 
 
 def hold_standing_joints(prepared: PreparedWindow, standing: NDArray[np.bool_], posture: Array) -> PreparedWindow:
