@@ -117,7 +117,8 @@ def plain(x: Any) -> Any:
             parts = ([f.R for block in x.blocks for f in block.factors], x.equation.names, x.cutoff, x.recipe)
         case dynid.Excitation():
             motion = x.motion(20.0) if np.isfinite(x.duration) else x.shape.exciting_motion()
-            parts = (motion, x.value, x.expected_errors(), x.warnings, x.rows.model, len(x.history.descents))  # type: ignore[union-attr]
+            starts = len(x.history.descents)  # type: ignore[union-attr]
+            parts = (motion, x.value, x.expected_errors(), x.warnings, x.rows.model, starts, x.bound)
         case Motion():
             parts = (x.t, x.q, x.v, x.a)
         case Log():
@@ -310,6 +311,9 @@ changes("design_excitation", design, starts=2)
 changes("design_excitation", design, seed=1)
 changes("design_excitation", design, noise=[0.1, 0.3])
 changes("design_excitation", lambda **k: design(starts=40, **k), time_budget=0.05)
+changes("design_excitation", lambda **k: design(criterion="d", **k), bound=True)
+for name in ("condition", "frobenius", "scaling", "condition+scaling"):
+    refused("design_excitation", "has no bound", lambda c=name, **k: design(criterion=c, **k), bound=True)
 called("design_excitation", design)
 refused("design_excitation", "points belongs to shape 'points'", design, points=9)
 for name, idle in (("duration", 4.0), ("harmonics", 3), ("periods", 2)):
@@ -323,6 +327,14 @@ refused("design_excitation", "needs a motion", without, limits={**ALONE, "effort
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "jerk": 3.0})
 refused("design_excitation", "the margin allows", design_points, rest=[2.0])
 changes("Excitation.motion", lambda **k: excitation().motion(20.0, **k), speed=0.5)
+BLOCK = {"box": [{"size": [0.1, 0.1, 9.0], "position": [0.42, 0.0, 0.0]}]}
+changes("design_excitation", design, obstacles=BLOCK)
+changes("design_excitation", design, floor=-0.05)
+changes("design_excitation", lambda **k: design(obstacles=BLOCK, **k), clearance=0.05)
+refused("design_excitation", "needs something to keep away from", design, clearance=0.3)
+changes("design_excitation", design, tool_speed=0.3)
+for name, idle in (("obstacles", BLOCK), ("floor", -1.0), ("tool_speed", 0.3)):
+    refused("design_excitation", "belong to shape 'fourier'", design_points, **{name: idle})
 changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
 
 

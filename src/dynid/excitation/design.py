@@ -13,9 +13,11 @@ import numpy as np
 from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
+from dynid.excitation.bound import StateBox, check_bound_available, find_bound
+from dynid.excitation.cell import Cell, read_cell
 from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
 from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel, read_motion_csv
-from dynid.excitation.feasibility import CollisionChecker, Effort
+from dynid.excitation.feasibility import Clearance, CollisionChecker, Effort, Violation
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
     FoundSeries,
@@ -24,6 +26,7 @@ from dynid.excitation.fourier_search import (
     scale_to_limits,
     search_series_from_start,
     torque_check_rate,
+    violation_of_series,
 )
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
@@ -49,6 +52,8 @@ NOISE_SHARE = 0.01
 """Noise of torques that criterion v assumes where none is given, as a share of each joint's effort limit."""
 NOTABLE = 3.0
 """Seconds of preparation that are told where there is a time budget, which counts the search alone."""
+FREE_POSTURES = 1000
+"""Random postures of which one has to be free of the cell."""
 SMALLEST_SWING = 1e-3
 """A joint whose slowest harmonic cannot swing by this (rad or m) within its limits cannot excite anything."""
 
@@ -76,10 +81,15 @@ def design_excitation(
     noise: float | Sequence[float] | None = None,
     periods: int = 1,
     rest: Sequence[float] | None = None,
-    task: Motion | Excitation | str | Path | None = None,
-    margin: float = 0.05,
     after: Identification | str | Path | None = None,
     target: str | Sequence[str] | None = None,
+    task: Motion | Excitation | str | Path | None = None,
+    obstacles: Mapping[str, object] | str | Path | None = None,
+    floor: float | None = None,
+    clearance: float = 0.0,
+    tool_speed: float | None = None,
+    margin: float = 0.05,
+    bound: bool = False,
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
@@ -99,6 +109,11 @@ def design_excitation(
     `after`: a result or its file, to whose data the motion adds; its columns and noise are those of the design.
     `target`: what is to become known, parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
     carries), or "unidentifiable" (what the result calls so, or weak). `.expected` announces standard deviations.
+
+    `obstacles` (a TOML file or a mapping: boxes, planes, meshes, workspace, tool, payload) and `floor` (height in frame
+    0, m) are kept away from by `clearance` (m), and the tool within `tool_speed` (m/s), at every instant; links then
+    keep apart from one another, too. `bound=True` (criteria a, d, e) adds `.bound`, a value of the criterion that no
+    motion inside the limits can beat; its time comes on top of the budget: seconds for 2 joints, a minute for 7.
     """
     _check_information_arguments(
         after, target,
@@ -112,6 +127,8 @@ def design_excitation(
         criterion = "v" if as_identify else "condition"
     rotor_inertia = as_identify if rotor_inertia is None else rotor_inertia
     friction = (PLAIN if as_identify else ()) if friction is None else tuple(friction)
+    if bound:
+        check_bound_available(criterion, adds_to_data=after is not None or target is not None)
     _check_arguments(
         shape,
         criterion,
@@ -130,6 +147,11 @@ def design_excitation(
     bounds = limits_within_margin(robot, whole, margin)
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
         weights = BALANCED  # the default weights would leave the scaling out
+    cell = read_cell(robot, obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed)
+    if cell is not None and shape == "points":
+        raise ExcitationError(
+            "option_not_applicable", "obstacles, floor, clearance and tool_speed belong to shape 'fourier'",
+        )  # fmt: skip
     begin = time.monotonic()
     if after is not None:
         from dynid.excitation.information import columns_of_result, read_result
@@ -138,7 +160,7 @@ def design_excitation(
         rotor_inertia, friction = columns_of_result(after)
     rows = BaseRows.for_robot(robot, model=chosen, rotor_inertia=rotor_inertia, friction=friction)
     moving = shape == "fourier" or bool(np.isfinite(bounds.acceleration).any())
-    effort = Effort.for_robot(robot, bounds) if moving else None
+    effort = Effort.for_robot(robot if cell is None else cell.loaded_robot(robot), bounds) if moving else None
     for part in (rows, *(() if effort is None else (effort.rows,))):
         part.warm_up()
     prepared = time.monotonic() - begin
@@ -157,9 +179,10 @@ def design_excitation(
         information = find_information(after, rows, target, sigma, (duration or PERIOD) * periods)
         criterion = criterion if target is None else TARGET
         sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
+    box = StateBox.for_rows(rows, bounds, sigma) if bound else None
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
-        _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information,
+        _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell,
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -175,6 +198,13 @@ def design_excitation(
                 limits=_limit_option_wording("position"), reason=error.message.what,
             ) from None  # fmt: skip
     found = replace(found, limits=whole)
+    if box is not None:
+        try:
+            least = find_bound(box, criterion, found.samples, seed=seed, on_progress=on_progress)
+            found = replace(found, least=least)
+        except KeyboardInterrupt:
+            stopped = Message("bound_stopped_early", "stopped before the bound was found; the motion is given without")
+            found = replace(found, warnings=(*found.warnings, stopped))
     if time_budget is None or prepared < NOTABLE:
         return found
     said = Message(
@@ -201,6 +231,7 @@ class _Search:
     rest: Array | None
     target: Array | None = None
     information: Information | None = None
+    cell: Cell | None = None
 
 
 def _check_information_arguments(
@@ -359,7 +390,7 @@ def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Seque
 def _checked_rest_pose(
     rest: Sequence[float] | None, limits: Limits, within_margin: Limits, robot: Robot, effort: Effort | None
 ) -> Array | None:
-    """Rest pose as an array, None where it is free; raise where it leaves limits or their margin, or is too heavy."""
+    """Rest pose as an array, None where it is free; raise where it is outside the limits or margin, or not held."""
     if rest is None:
         return None
     pose = np.array(rest, dtype=np.float64)
@@ -416,18 +447,14 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     _check_room_to_move(limits, period, names)
     _check_holding_torques(effort, limits, names)
     warnings: list[Message] = []
+    clearance = None if search.cell is None else Clearance.for_robot(rows.robot, limits, search.cell)
     problem = FourierProblem(
-        rows,
-        criterion,
-        search.weights,
-        search.noise,
-        limits,
-        effort,
-        period,
-        harmonics,
-        search.target,
-        search.information,
-    )
+        rows, criterion, search.weights, search.noise, limits, effort, period, harmonics, search.target,
+        search.information, clearance,
+    )  # fmt: skip
+    if clearance is not None:
+        warnings += clearance.notes
+        _check_free_postures(clearance, limits, search.rest)
     seeds = [1000 * search.seed + k for k in range(starts)]
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
@@ -438,7 +465,7 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     checker, word = CollisionChecker.for_robot(rows.robot)
     warnings += [word] if word else []
     first = scale_to_limits(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
-    refused = Message("no_starts", "no start was tried")
+    refused, collides = Message("no_starts", "no start was tried"), False
     for place, (value, series) in enumerate(candidates.found):
         try:
             shape = _motion_from_rest_to_rest(problem, value, series.y, periods, search.rest)
@@ -461,13 +488,39 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
                 history,
                 search.noise,
                 search.information,
+                clearance,
             )
-        refused = Message(
-            "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
+        collides, refused = (
+            True,
+            Message(
+                "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
+            ),
         )
+    if collides and clearance is None and not candidates.interrupted:  # once more, with links kept apart in the search
+        return _design_fourier(replace(search, cell=Cell()), period, harmonics, periods)
     raise ExcitationError(
         "no_valid_motion", "none of {starts} starts gives a valid motion: {reason}", "{remedy}",
         starts=len(candidates.found), reason=refused.what, remedy=refused.remedy,
+    )  # fmt: skip
+
+
+def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | None) -> None:
+    """Raise where no posture is free, or a given rest pose is not, naming what is nearest to being so."""
+    q = clearance.random_postures(limits, FREE_POSTURES) if rest is None else rest[None]
+    slack, nearest = clearance.slack(q)
+    best = nearest[int(np.argmax(slack))]
+    if slack.max() > 0.0:
+        return
+    facts = {"link": best.link, "other": best.other, "distance": best.value, "need": best.limit, "count": len(q)}
+    if rest is not None:
+        raise ExcitationError(
+            "rest_pose_not_free", "the rest pose has link '{link}' {distance:.3f} m from '{other}', not {need:g} m",
+            "choose another rest pose, or move '{other}'", **facts,
+        )  # fmt: skip
+    raise ExcitationError(
+        "no_free_posture", "none of {count} postures is free: in the best one link '{link}' is {distance:.3f} m from "
+        "'{other}', nearer than {need:g} m", "move '{other}' by {missing:.3f} m, or allow as much less clearance",
+        missing=best.limit - best.value, **facts,
     )  # fmt: skip
 
 
@@ -511,8 +564,20 @@ def _motion_from_rest_to_rest(
             "about mid-range", joint=worst,
         )  # fmt: skip
 
-    def torques_fit(entry: Quintics) -> bool:
-        """Whether the torques of an entry keep their limits."""
+    clearance, hits = problem.clearance, list[Violation]()
+    if clearance is not None and not np.isfinite(value):
+        hit = violation_of_series(problem, clearance, y)
+        raise ExcitationError(
+            Message("no_free_motion", "the search ended in collisions") if hit is None else hit.message()
+        )
+
+    def is_valid(entry: Quintics) -> bool:
+        """Whether an entry keeps the limits of torques, and clear of the cell."""
+        if clearance is not None:
+            hit = clearance.first_violation(entry.sample, entry.duration, entry.extremes())
+            hits.extend([hit] if hit else [])
+            if hit is not None:
+                return False
         if effort is None:
             return True
         t = np.linspace(0.0, entry.duration, max(20, round(torque_check_rate(problem) * entry.duration)))
@@ -520,9 +585,14 @@ def _motion_from_rest_to_rest(
 
     coefficients = np.array(y)
     coefficients[:, 0] += problem.mid_range
-    return FourierShape.with_entry_and_exit(
-        coefficients, problem.period, periods, limits=problem.limits, rest=rest, names=names, accept=torques_fit
-    )
+    try:
+        return FourierShape.with_entry_and_exit(
+            coefficients, problem.period, periods, limits=problem.limits, rest=rest, names=names, accept=is_valid
+        )
+    except ExcitationError:
+        if hits:
+            raise ExcitationError(hits[-1].message().about("entry from rest")) from None
+        raise
 
 
 def _design_by_points(search: _Search, points: int | None) -> Excitation:

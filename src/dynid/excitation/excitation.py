@@ -15,6 +15,7 @@ from scipy.interpolate import make_interp_spline
 
 from dynid.concurrency import cached_property
 from dynid.errors import ExcitationError, MotionError
+from dynid.excitation.bound import CriterionBound, excess_over_bound
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Shape, use_of_limits
@@ -25,7 +26,7 @@ from dynid.robot.transform import Array
 from dynid.storage.files import write_text
 
 if TYPE_CHECKING:
-    from dynid.excitation.feasibility import Effort
+    from dynid.excitation.feasibility import BeforeRun, Clearance, Effort
     from dynid.excitation.history import SearchHistory
     from dynid.excitation.information import Information
 
@@ -38,6 +39,7 @@ class Excitation:
     scaling: S over entries that are not structurally zero; margin: 1 - largest use of a limit over all time.
     history: the course of the search, where one was made; noise (channels,): the deviations it was designed for.
     information: what was known before, and the parameters that matter.
+    least: bound on the criterion, where one was asked for.
     """
 
     robot: Robot
@@ -52,6 +54,8 @@ class Excitation:
     history: SearchHistory | None = None
     noise: Array | None = None
     information: Information | None = None
+    clearance: Clearance | None = None
+    least: CriterionBound | None = None
 
     def motion(self, rate: float, *, speed: float = 1.0) -> Motion:
         """Samples at a rate in Hz: entry, exciting part, exit.
@@ -106,12 +110,52 @@ class Excitation:
         return 1.0 - float(self.use.max())
 
     @property
+    def samples(self) -> int:
+        """Samples of the exciting part over which criterion and condition number are taken."""
+        return len(self.matrix) // self.rows.rows_per_sample
+
+    @property
+    def bound(self) -> float | None:
+        """Value of the criterion that no motion of as many samples inside the limits can beat; None: not asked for.
+
+        In the units of `.value`: trace (a, v), log determinant (d) or largest eigenvalue (e) of the covariance, so that
+        `.value >= .bound`. Torque limits and obstacles are not used: they can only make the true optimum worse.
+        """
+        return None if self.least is None else self.least.value
+
+    @property
+    def bound_is_proven(self) -> bool:
+        """Whether the bound is proven; else it is estimated: the best of many local searches took its place."""
+        return self.least is not None and self.least.is_proven
+
+    @property
+    def excess_over_bound(self) -> float | None:
+        """Variance of the criterion over its bound, >= 1: value / bound, for d the root exp((value - bound) / p).
+
+        None where no bound was asked for.
+        """
+        if self.least is None:
+            return None
+        return excess_over_bound(self.criterion, self.value, self.least.value, len(self.rows.names))
+
+    @property
     def duration(self) -> float:
         """Length of the whole motion in s; NaN for points that no motion joins."""
         try:
             return self.shape.duration
         except ExcitationError:
             return np.nan
+
+    @cached_property
+    def before_run(self) -> BeforeRun | None:
+        """What to know before it is run: lowest points, largest speeds and torques, checks; None for bare points."""
+        from dynid.excitation.cell import Cell
+        from dynid.excitation.feasibility import RUN_RATE, BeforeRun, Clearance
+
+        if not np.isfinite(self.duration) or self.robot.floating:
+            return None
+        known = self.clearance or replace(Clearance.for_robot(self.robot, self.limits, Cell()), proves=False)
+        return BeforeRun.along(self.shape.motion(RUN_RATE), known, self.effort, self.limits)
 
     @property
     def assumed_noise(self) -> Array:

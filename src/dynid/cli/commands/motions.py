@@ -74,6 +74,13 @@ def excite(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
+    floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m")] = None,
+    obstacles: Annotated[Path | None, typer.Option(help="a .toml of boxes, planes, meshes, tool and payload")] = None,
+    clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,
+    tool_speed: Annotated[float | None, typer.Option(help="largest speed of the tool, m/s")] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="how good any motion inside the limits can be (criteria a, d, e)")
+    ] = False,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -111,13 +118,16 @@ def excite(
             loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
             friction=None if friction is None else tuple(word for word in friction.split(",") if word),
             duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
-            periods=periods, noise=noise, task=task, margin=margin, after=after, target=target, rest=posture,
+            periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
+            rest=posture, obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
+            bound=bound,
             on_progress=(lambda text, done: bar.update(progress, completed=done, description=text)) if bar else None,
         )  # fmt: skip
     for place, write in motions.excitation_output_files(found, out, rate, share) if out else ():
         outputs.write_file(place, write)
     outputs.write_json_file(json, lambda: motions.excitation_json_data(found, outputs.written, share))
     terminal.show_notes(loaded, screen)
+    motions.show_before_run(found, out, screen)
     motions.show_excitation(found, screen)
     if out is not None and share < 1.0:
         motions.show_rehearsal(found, out, share, screen)
@@ -143,6 +153,7 @@ def view(
     order: OrderOption = None,
     header: HeaderOption = None,
     rows: RowsOption = None,
+    obstacles: Annotated[Path | None, typer.Option(help="a .toml of a cell, as for excite, to show around it")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -172,6 +183,7 @@ def view(
         loaded = motions.robot_with_joints_of_path(trajectory, loaded, reader)
         path = motions.read_joint_path(trajectory, loaded, reader)
     shapes, notes = motions.read_urdf_shapes(robot, loaded)
+    shapes += [] if obstacles is None else motions.read_cell_shapes(obstacles, loaded)
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
     motions.show_shape_notes(notes, screen)

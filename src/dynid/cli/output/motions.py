@@ -15,11 +15,19 @@ from dynid.cli.log_options import LogReader
 from dynid.cli.output.recordings import read_motion, read_script_positions, robot_with_joints_of_motion
 from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
+from dynid.excitation.cell import read_cell
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
-from dynid.report.excitation import LIMITED, margin_text, nominal_base_values, write_page
+from dynid.report.excitation import (
+    LIMITED,
+    before_run_lines,
+    bound_text,
+    margin_text,
+    nominal_base_values,
+    write_page,
+)
 from dynid.robot.robot import Robot
-from dynid.viewer.scene import Shape, read_shapes
+from dynid.viewer.scene import Shape, read_shapes, shape_of_solid
 from dynid.viewer.server import JointPath, make_joint_path
 
 if TYPE_CHECKING:
@@ -46,6 +54,18 @@ def require_acceleration_limits(robot: Robot, limits: Mapping[str, object] | Non
         )  # fmt: skip
 
 
+def show_before_run(excitation: Excitation, out: Path | None, screen: Console) -> None:
+    """Print the box of what to know before the motion is run."""
+    from rich.panel import Panel
+
+    known = excitation.before_run
+    if known is None:
+        return
+    lines = before_run_lines(known, excitation, out)
+    text = "\n".join(f"{escape_markup(name)}: {escape_markup(said)}" for name, said in lines)
+    screen.print(Panel(text, title="before you run it", title_align="left", highlight=False))
+
+
 def show_excitation(excitation: Excitation, screen: Console) -> None:
     """Print the figures, the use of limits, and the errors to expect."""
     screen.print(
@@ -67,6 +87,8 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
             f"{excitation.value:.4g} now",
             highlight=False,
         )
+    if (said := bound_text(excitation)) is not None:
+        screen.print(said, highlight=False)
     screen.print(limit_use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
@@ -176,6 +198,10 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: fl
         "model": excitation.rows.model,
         "criterion": excitation.criterion,
         "value": excitation.value,
+        "bound": excitation.bound,
+        "bound_is_proven": excitation.bound_is_proven,
+        "duality_gap": None if excitation.least is None else excitation.least.gap,
+        "excess_over_bound": excitation.excess_over_bound,
         "condition": excitation.condition,
         "scaling": excitation.scaling,
         "margin": excitation.margin,
@@ -185,6 +211,7 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: fl
             name: dict(zip(LIMITED, map(float, use), strict=True))
             for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
         },
+        "before_run": None if excitation.before_run is None else excitation.before_run.facts(),
         "noise": float(noise[0]) if (noise == noise[0]).all() else noise.tolist(),
         "expected_errors": excitation.expected,
         "targets": {
@@ -237,6 +264,12 @@ def read_urdf_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Messa
     if file.suffix.lower() not in (".urdf", ".xacro") or not file.is_file():
         return [], []
     return read_shapes(file, robot, robot.locks)
+
+
+def read_cell_shapes(obstacles: Path, robot: Robot) -> list[Shape]:
+    """Read the solids of a cell, tool and payload, as shapes to draw; planes are not drawn."""
+    cell = read_cell(robot, obstacles)
+    return [] if cell is None else [shape_of_solid(solid) for solid in (*cell.obstacles, *cell.attached)]
 
 
 def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:
