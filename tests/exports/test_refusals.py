@@ -10,7 +10,7 @@ import pytest
 
 import dynid
 from bodies import with_bodies
-from dynid.exports.robot_json import read_robot_json
+from dynid.exports.subject import read_robot_json
 from robots import coupled_tree, random_tree, smooth_path
 
 

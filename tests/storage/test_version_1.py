@@ -26,7 +26,7 @@ from dynid import (
     load_robot,
 )
 from dynid.cli.output.recordings import read_motion
-from dynid.exports.robot_json import read_robot_json
+from dynid.exports.subject import read_robot_json
 from dynid.logs.cutoff import UNSURE
 from fourier import fourier_motion
 from frictions import PLAIN

@@ -12,10 +12,9 @@ import typer.main
 from typer.core import TyperCommand
 
 from dynid.cli import project
-from dynid.cli.commands.identify import identify, simulate
+from dynid.cli.commands.identify import identify, init, simulate
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
-from dynid.cli.commands.project import init
 from dynid.cli.commands.results import check, demo, export, physical, report
 from dynid.cli.commands.robots import base, mdh, robots, unknown
 from dynid.cli.options import with_urdf_options

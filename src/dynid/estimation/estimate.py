@@ -86,7 +86,6 @@ from dynid.estimation.inference.selection import (
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation, Indices
 from dynid.estimation.regression.rows import Rows
-from dynid.estimation.regression.structure import regrouping_of_standing_joints, structurally_independent_columns
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import (
     Constraints,
@@ -96,8 +95,10 @@ from dynid.estimation.solve.least_squares import (
     build_constraints,
     channel_noise,
     regroup_above_noise,
+    regrouping_of_standing_joints,
     solve,
     stack_weighted_rows,
+    structurally_independent_columns,
 )
 from dynid.estimation.solve.recursive import (
     Candidate,

@@ -14,7 +14,6 @@ from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c_code
 from dynid.exports.mjcf import update_mjcf, write_mjcf
-from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import (
     ExportSubject,
     friction_left_out_warnings,
@@ -22,6 +21,7 @@ from dynid.exports.subject import (
     rotor_spin_warnings,
     soft_spring_notes,
     with_plain_friction,
+    write_robot_json,
 )
 from dynid.exports.urdf import template_friction_warnings, update_urdf, write_urdf
 from dynid.exports.verify import Replay, Verification, replay_under_name, verify_under_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ from numpy.typing import NDArray
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import HARMONICS, PLAIN, STOP, FrictionShapes, find_friction_block, stop_width
 from dynid.dynamics.regressor import regressor
-from dynid.errors import FIX_THE_BASE, ExportError
+from dynid.errors import FIX_THE_BASE, ExportError, IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.messages import Message, Option, Wording
 from dynid.robot.inertia import is_possible_body
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Robot
+from dynid.robot.robot import Robot, StoredRobot
 from dynid.robot.transform import Array
+from dynid.storage.records import DAMAGE, describe_damage, from_plain_data, json_text, read_json, to_plain_data
 
 _STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", *HARMONICS)
 
@@ -412,3 +414,41 @@ def soft_spring_notes(subject: ExportSubject) -> tuple[Message, ...]:
     what = "constant torques of joints {joints} are held by soft springs, far away"
     remedy = "remove `stiffness` and `springref` there if they are offsets of torque sensors"
     return (Message("constant_torque_as_spring", what, remedy, joints=joints),) if joints else ()
+
+
+# A robot as versioned JSON that gives it back exactly; nothing in it is ever executed.
+
+
+FORMAT = "dynid robot"
+VERSION = 1
+
+
+def write_robot_json(subject: ExportSubject) -> str:
+    """JSON text of the robot's record, with its parameters by name for other readers."""
+    robot = subject.robot
+    data = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": "base parameters in the place of standard ones" if subject.of_base else "standard parameters",
+        "units": "SI, rad",
+        "parameters": dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True)),
+        "friction": {
+            robot.links[k].joint: {name: float(x) for name, x in robot.links[k].friction} for k in robot.active_links
+        },
+        "warnings": list(subject.losses),
+        "robot": to_plain_data(StoredRobot, robot),
+    }
+    return json_text(data)
+
+
+def read_robot_json(path: Path) -> Robot:
+    """Read a robot that `export` wrote."""
+    data = read_json(path, FORMAT, VERSION, "`dynid export` writes one", IdentificationError)
+    try:
+        robot: Robot = from_plain_data(StoredRobot, data.get("robot"))
+    except DAMAGE as error:
+        raise ExportError(
+            "file_damaged", "{path}: {damage}", path=path,
+            damage=describe_damage(error, inside='robot.'),
+        ) from error  # fmt: skip
+    return robot

@@ -19,8 +19,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import DynidError, ExportError
 from dynid.exports.c_code import FUNCTIONS, c_name_prefix
-from dynid.exports.robot_json import read_robot_json
-from dynid.exports.subject import ExportSubject, make_export_subject, with_plain_friction
+from dynid.exports.subject import ExportSubject, make_export_subject, read_robot_json, with_plain_friction
 from dynid.identifiability.samples import random_samples
 from dynid.messages import Message, Option
 from dynid.robot.io.xml import unique_names

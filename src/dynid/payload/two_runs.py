@@ -21,9 +21,14 @@ from dynid.estimation.identify import Logs, open_logs
 from dynid.estimation.inference.jackknife import Jackknife
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_friction_blocks
 from dynid.estimation.options import Options
-from dynid.estimation.regression.structure import random_rows_with_held_joints, standing_joints
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.least_squares import Constraints, build_constraints, solve
+from dynid.estimation.solve.least_squares import (
+    Constraints,
+    build_constraints,
+    random_rows_with_held_joints,
+    solve,
+    standing_joints,
+)
 from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log, Progress
 from dynid.logs.read import list_logs, robot_with_locks_of

@@ -11,8 +11,8 @@ import scipy.linalg
 from dynid.dynamics.friction import PLAIN, find_friction_block
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
-from dynid.estimation.regression.structure import structurally_independent_columns
 from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import structurally_independent_columns
 from dynid.identifiability.base_parameters import cached_base_parameters
 from dynid.physical.cone import UNIT, link_coordinate_basis
 from dynid.physical.constraints import BodyConstraints, LinearRows, constraint_rows

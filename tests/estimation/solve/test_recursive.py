@@ -95,7 +95,7 @@ def test_deviations_are_those_of_the_recursion() -> None:
 
 def test_leaving_out_a_block_is_a_recursion_without_it() -> None:
     """Shifts of the jackknife against refits from scratch, to 1e-8 of the largest value."""
-    from dynid.estimation.regression.structure import structurally_independent_columns
+    from dynid.estimation.solve.least_squares import structurally_independent_columns
     from dynid.estimation.solve.recursive import find_levels, recursion_shifts
 
     robot, log = noisy()

@@ -183,7 +183,7 @@ def export(
 def read_result(source: str, lock: dict[str, float]) -> Any:
     """Read a result of dynid (identification, physical parameters, robot), a robot file, or a bundled robot."""
     from dynid.estimation.identification import Identification
-    from dynid.exports.robot_json import FORMAT, read_robot_json
+    from dynid.exports.subject import FORMAT, read_robot_json
     from dynid.storage.records import read_format_name
 
     path = Path(source)

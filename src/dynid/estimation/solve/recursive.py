@@ -32,7 +32,6 @@ from dynid.estimation.inference.jackknife import (
 )
 from dynid.estimation.inference.score import Score
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.structure import random_rows
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import (
     FLOOR,
@@ -40,6 +39,7 @@ from dynid.estimation.solve.least_squares import (
     NoisyRows,
     Solution,
     find_regrouping,
+    random_rows,
     regroup_above_noise,
     stack_weighted_rows,
 )

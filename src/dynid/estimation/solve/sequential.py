@@ -16,9 +16,8 @@ from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.identification import Identification
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.structure import structurally_independent_columns
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.least_squares import Solution, solve
+from dynid.estimation.solve.least_squares import Solution, solve, structurally_independent_columns
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
