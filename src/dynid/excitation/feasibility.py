@@ -179,8 +179,8 @@ BUFFER = 0.004
 """The search keeps this much more clearance (m), and five times this share below the tool's speed; proofs do not."""
 POSTURES = 64
 """Random postures in which pairs of links are looked at."""
-OFTEN = 0.9
-"""Links that are too near in this share of the postures are built that way."""
+OFTEN, AT_REST = 0.9, 0.3
+"""Links that are too near in this share of the postures are built that way; the second where they are at zero, too."""
 FIRST_STEP, LAST_STEP = 0.01, 2e-5
 """Half width (s) of the first and of the smallest intervals of a proof."""
 EXACT = 24
@@ -242,7 +242,7 @@ class Clearance:
 
     solids: of the robot, then obstacles; pairs: two of them with the distance they need; sides: a solid and a plane;
     tool: solids whose speed counts; bare: links without geometry; exact: links are not capsules along the skeleton;
-    proves: the motion was searched with it, so that it holds at every instant.
+    proves: the motion was searched with it, so that it holds at every instant; ignored: pairs near by construction.
     """
 
     robot: Robot
@@ -255,6 +255,7 @@ class Clearance:
     bare: tuple[str, ...] = ()
     exact: bool = True
     proves: bool = True
+    ignored: tuple[str, ...] = ()
 
     @staticmethod
     def for_robot(robot: Robot, limits: Limits, cell: Cell) -> Clearance:
@@ -316,14 +317,17 @@ class Clearance:
         """Return it with the pairs that a motion can bring together; `parts`: how many solids are the robot's."""
         postures = self.random_postures(limits, POSTURES)
         poses = link_poses(self.robot, self._tree(postures))
-        notes, pairs, sides = list(self.notes), [], []
+        notes, pairs, sides, ignored = list(self.notes), [], [], list[str]()
         moving = [k for k in range(parts) if self._carried[self.solids[k].link].any()]
         for i in range(parts):
             for j in range(i + 1, parts):
                 if self._may_collide(self.solids[i], self.solids[j]):
                     d = self._pair_distances(poses, i, j)
-                    usual = (d[:2] < SAFETY).any() or (d < SAFETY).mean() > OFTEN
-                    pairs += [] if usual else [(i, j, SAFETY)]
+                    share = float((d < SAFETY).mean())
+                    if share > OFTEN or (d[0] < SAFETY and share > AT_REST):
+                        ignored.append(f"{self.solids[i].name}-{self.solids[j].name}")
+                    else:
+                        pairs.append((i, j, SAFETY))
         for i in moving:
             for j in range(parts, len(self.solids)):
                 if self._can_change(i, self.solids[j].name, self._pair_distances(poses, i, j), notes):
@@ -331,7 +335,9 @@ class Clearance:
             for plane in self.cell.planes:
                 if self._can_change(i, plane.name, self._heights(poses, i, plane)[0], notes):
                     sides.append((i, plane))
-        return replace(self, pairs=tuple(pairs), sides=tuple(sides), notes=tuple(dict.fromkeys(notes)))
+        return replace(
+            self, pairs=tuple(pairs), sides=tuple(sides), notes=tuple(dict.fromkeys(notes)), ignored=tuple(ignored)
+        )
 
     def _may_collide(self, a: Solid, b: Solid) -> bool:
         """Whether two solids are neither on the same body nor on neighbours, links fixed to one another being one."""
@@ -908,6 +914,11 @@ def _unchecked(clearance: Clearance, effort: Effort | None, limits: Limits) -> l
         said.append(Message("self_collision_unchecked", "collisions of links with one another"))
     if clearance.bare:
         said.append(Message("links_without_geometry", "links without geometry: {links:8}", links=clearance.bare))
+    if clearance.ignored and clearance.proves:
+        said.append(Message(
+            "links_near_by_construction", "links that are near one another in most postures: {pairs:8}",
+            pairs=list(dict.fromkeys(clearance.ignored)),
+        ))  # fmt: skip
     if clearance.robot.closures and clearance.proves:
         said.append(Message("loops_sampled", "how fast joints of closed loops change between samples: it is estimated"))
     if not np.isfinite(limits.effort).any():
