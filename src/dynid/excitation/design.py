@@ -72,7 +72,7 @@ def design_excitation(
     friction: tuple[str, ...] | None = None,
     limits: Mapping[str, object] | None = None,
     duration: float | None = None,
-    harmonics: int = 5,
+    harmonics: int | None = None,
     points: int | None = None,
     starts: int | None = None,
     seed: int = 0,
@@ -93,8 +93,9 @@ def design_excitation(
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
-    Shapes: `fourier` (torque model; `duration` is the period in s, `harmonics` its multiples, `periods` how often it is
-    repeated) and `points` (energy model; `points` rows, fifth-order polynomials between them, as long as they take).
+    Shapes: `fourier` (torque model; `duration` is the period in s, `harmonics` its multiples, 8 for criterion v, else
+    5, `periods` how often it is repeated) and `points` (energy model; `points` rows, fifth-order polynomials between
+    them, as long as they take).
     What one shape or criterion does not use is refused. Criteria: condition, frobenius, scaling, condition+scaling
     (weights l1, l2), a, d, e, v (with `noise` per channel). Criterion v, the default of `fourier`, is the mean variance
     of predicted torques over their effort limits squared, at states drawn uniformly inside the limits or along `task`,
@@ -127,13 +128,14 @@ def design_excitation(
         criterion = "v" if as_identify else "condition"
     rotor_inertia = as_identify if rotor_inertia is None else rotor_inertia
     friction = (PLAIN if as_identify else ()) if friction is None else tuple(friction)
+    multiples = (8 if criterion == "v" else 5) if harmonics is None else harmonics
     if bound:
         check_bound_available(criterion, after=after, target=target)
     _check_arguments(
         shape,
         criterion,
         duration=duration,
-        harmonics=harmonics,
+        harmonics=multiples,
         starts=starts,
         time_budget=time_budget,
         periods=periods,
@@ -168,7 +170,7 @@ def design_excitation(
     predicted = None
     if criterion == "v":
         _check_room_to_move(bounds, duration or PERIOD, robot.joint_names)
-        states = random_states(robot, whole, duration or PERIOD, harmonics) if task is None else _motion_of(task, robot)
+        states = random_states(robot, whole, duration or PERIOD, multiples) if task is None else _motion_of(task, robot)
         prediction = Prediction.for_states(rows, states, whole.effort)
         predicted = prediction.G
         sigma = NOISE_SHARE * prediction.scale if sigma is None else sigma
@@ -190,7 +192,7 @@ def design_excitation(
         found = _design_by_points(search, points)
     else:
         try:
-            found = _design_fourier(search, duration or PERIOD, harmonics, periods)
+            found = _design_fourier(search, duration or PERIOD, multiples, periods)
         except LoopError as error:
             raise ExcitationError(
                 "limits_cross_singularity", "the position limits allow what a closed loop does not",
@@ -349,7 +351,7 @@ def _refuse_unused_arguments(
     weights: tuple[float, ...],
     *,
     duration: float | None,
-    harmonics: int,
+    harmonics: int | None,
     periods: int,
     points: int | None,
 ) -> None:
@@ -357,7 +359,7 @@ def _refuse_unused_arguments(
     if shape == "points":
         for name, given in (
             ("duration", duration is not None),
-            ("harmonics", harmonics != 5),
+            ("harmonics", harmonics not in (None, 5)),
             ("periods", periods != 1),
         ):
             if given:

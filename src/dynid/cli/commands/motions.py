@@ -58,7 +58,9 @@ def excite(
         str | None, typer.Option(help="posture to start from and return to: rad or m, one per joint")
     ] = None,
     duration: Annotated[float | None, typer.Option(help="period of the fourier shape in s")] = None,
-    harmonics: Annotated[int, typer.Option(help="multiples of the base frequency")] = 5,
+    harmonics: Annotated[
+        int | None, typer.Option(help="multiples of the base frequency (default: 8 for criterion v, else 5)")
+    ] = None,
     periods: Annotated[int, typer.Option(help="how often the period is repeated")] = 1,
     points: Annotated[int | None, typer.Option(help="rows of the points shape")] = None,
     starts: Annotated[int | None, typer.Option(help="random starts")] = None,
