@@ -245,7 +245,9 @@ def main(words: list[str]) -> int:
         wrong += bool(texts)
         for text in texts or ([] if kind == "found" else [f"cell {seed}: {kind}"]):
             sys.stdout.write(text + "\n")
-            sys.stdout.flush()
+        if (seed - first) % 25 == 24:
+            sys.stdout.write(f"{seed - first + 1} cells, {found} with a motion, {wrong} violated\n")
+        sys.stdout.flush()
     sys.stdout.write(f"cells: {count}, {found} with a motion, {wrong} violated, {time.monotonic() - begin:.0f} s\n")
     return wrong
 

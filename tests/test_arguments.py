@@ -337,7 +337,6 @@ refused("design_excitation", "rest needs a motion", without, rest=[0.3])
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "effort": 3.0})
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "jerk": 3.0})
 refused("design_excitation", "the margin allows", design_points, rest=[2.0])
-refused("design_excitation", "at its position limit", lambda **k: design_points(margin=0.0, **k), rest=[2.0])
 changes("Excitation.motion", lambda **k: excitation().motion(20.0, **k), speed=0.5)
 BLOCK = {"box": [{"size": [0.1, 0.1, 9.0], "position": [0.42, 0.0, 0.0]}]}
 changes("design_excitation", design, obstacles=BLOCK)

@@ -16,6 +16,7 @@ from dynid.excitation.bound import (
     arc_excess,
     certified_maximum,
     chebyshev_factor,
+    check_bound_available,
     excess_over_bound,
     find_bound,
     turn_factor,
@@ -77,8 +78,9 @@ def test_no_random_motion_of_two_links_beats_its_bound(friction: tuple[str, ...]
 def test_designed_motions_keep_above_their_bound(criterion: str) -> None:
     robot = two_links()
     found = dynid.design_excitation(
-        robot, criterion=criterion, limits=limits_of(robot), starts=2, harmonics=8, bound=True
-    )
+        robot, criterion=criterion, limits=limits_of(robot), starts=2, harmonics=8, rotor_inertia=False, friction=(),
+        margin=0.0, bound=True,
+    )  # fmt: skip
     assert found.bound is not None
     assert found.excess_over_bound is not None
     assert found.bound_is_proven
@@ -86,6 +88,27 @@ def test_designed_motions_keep_above_their_bound(criterion: str) -> None:
     assert 1.0 < found.excess_over_bound < 4.0
     other = find_bound(box_of(robot, **limits_of(robot)), criterion, found.samples)
     assert found.bound == pytest.approx(other.value, rel=1e-9)
+
+
+def test_default_design_keeps_above_its_bound() -> None:
+    """Criterion v with friction columns: a in the metric of the predicted torques."""
+    robot = two_links()
+    found = dynid.design_excitation(robot, limits=limits_of(robot), starts=2, bound=True)
+    assert found.criterion == "v"
+    assert found.bound is not None
+    assert found.bound_is_proven
+    assert found.least is not None
+    assert found.least.gap < 0.06
+    assert found.excess_over_bound is not None
+    assert found.excess_over_bound == pytest.approx(found.value / found.bound)
+    assert 1.0 < found.excess_over_bound < 5.0
+
+
+@pytest.mark.parametrize("option", ["after", "target"])
+def test_bound_is_refused_for_designs_that_add_to_what_is_known(option: str) -> None:
+    with pytest.raises(ExcitationError) as caught:
+        check_bound_available("v", **{option: "result.json"})
+    assert caught.value.code == "option_not_applicable"
 
 
 def test_random_states_never_exceed_the_certified_maximum_and_nearly_reach_it() -> None:

@@ -64,7 +64,7 @@ def is_continuous(found: Excitation, speed: float) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_motions_are_continuous_up_to_acceleration(seed: int, shape: str) -> None:
     lower, upper = limits_of(seed)["position"].T
-    rest = lower + np.random.default_rng(seed + 50).uniform(0.0, 1.0, len(lower)) * (upper - lower)
+    rest = lower + np.random.default_rng(seed + 50).uniform(0.05, 0.95, len(lower)) * (upper - lower)
     found = design(seed, shape, rest=rest)
     for speed in (1.0, 0.3):
         is_continuous(found, speed)
@@ -79,7 +79,8 @@ def test_motions_are_continuous_up_to_acceleration(seed: int, shape: str) -> Non
 
 @pytest.mark.parametrize("shape", ["fourier", "points"])
 def test_the_way_from_the_posture_given_is_slow_and_so_is_the_way_back(shape: str) -> None:
-    found = design(1, shape, rest=[0.1, -0.2, 0.3])
+    limits = {**limits_of(1), "jerk": [40.0, 60.0, 80.0]}
+    found = design(1, shape, limits=limits, rest=[0.1, -0.2, 0.3], margin=0.0)
     path = found.shape.path if shape == "points" else found.shape.entry  # type: ignore[attr-defined]
     back = path.backwards() if shape == "points" else found.shape.exit  # type: ignore[attr-defined]
     motion = found.motion(1000.0)
@@ -98,7 +99,9 @@ def test_a_posture_that_cannot_be_held_on_the_way_is_refused() -> None:
     limits = {"position": [[-1.9, -1.0]], "velocity": 3.0, "acceleration": 20.0, "effort": 6.0}
     for shape in ("fourier", "points"):
         for rest in (-1.3, -1.0, -1.9):
-            found = design_excitation(arm, shape=shape, limits=limits, starts=1, time_budget=0.5, rest=[rest])
+            found = design_excitation(
+                arm, shape=shape, limits=limits, starts=1, time_budget=0.5, rest=[rest], margin=0.0
+            )
             assert found.effort is not None
             assert found.effort.use_of_limits(found.motion(500.0)).max() <= 1.0
         wide = {**limits, "position": [[-1.9, -0.6]]}

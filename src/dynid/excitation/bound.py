@@ -35,7 +35,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
 
-CRITERIA = ("a", "d", "e")
+CRITERIA = ("a", "d", "e", "v")
 """Criteria that have a bound."""
 GAP = 0.005
 """Duality gap at which the measure is good enough."""
@@ -165,15 +165,19 @@ def _refuse_history(rows: BaseRows) -> None:
         )  # fmt: skip
 
 
-def check_bound_available(criterion: str, *, adds_to_data: bool = False) -> None:
-    """Raise for criteria without a bound, and for motions that add to data that there are."""
-    if adds_to_data:
-        raise ExcitationError("option_not_applicable", "bound does not go with after and target: it knows no data")
+def check_bound_available(criterion: str, *, after: object = None, target: object = None) -> None:
+    """Raise for criteria without a bound, and for designs that add to what is known already."""
     if criterion not in CRITERIA:
         raise ExcitationError(
             "criterion_without_bound", "criterion '{criterion}' has no bound", "criteria with a bound are {criteria}",
             criterion=criterion, criteria=list(CRITERIA),
         )  # fmt: skip
+    for name, given in (("after", after), ("target", target)):
+        if given is not None:
+            raise ExcitationError(
+                "option_not_applicable", "bound does not go with {option}: it is about what one motion shows by itself",
+                option=name,
+            )  # fmt: skip
 
 
 def find_bound(
@@ -187,7 +191,7 @@ def find_bound(
 ) -> CriterionBound:
     """Bound a criterion of the covariance over all motions of so many samples whose states stay in the box.
 
-    metric L (m, p): the criterion `a` is then tr(L C L') of the covariance C, which is how `v` is bounded. The value is
+    metric L (m, p): criterion `v` is tr(L C L') of the covariance C, and so is `a` with a metric. The value is
     in the units of `Criterion.value`: trace, log determinant or largest eigenvalue of the covariance.
     """
     check_bound_available(criterion)

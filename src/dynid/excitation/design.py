@@ -112,7 +112,7 @@ def design_excitation(
 
     `obstacles` (a TOML file or a mapping: boxes, planes, meshes, workspace, tool, payload) and `floor` (height in frame
     0, m) are kept away from by `clearance` (m), and the tool within `tool_speed` (m/s), at every instant; links then
-    keep apart from one another, too. `bound=True` (criteria a, d, e) adds `.bound`, a value of the criterion that no
+    keep apart from one another, too. `bound=True` (criteria a, d, e, v) adds `.bound`, a value of the criterion that no
     motion inside the limits can beat; its time comes on top of the budget: seconds for 2 joints, a minute for 7.
     """
     _check_information_arguments(
@@ -128,7 +128,7 @@ def design_excitation(
     rotor_inertia = as_identify if rotor_inertia is None else rotor_inertia
     friction = (PLAIN if as_identify else ()) if friction is None else tuple(friction)
     if bound:
-        check_bound_available(criterion, adds_to_data=after is not None or target is not None)
+        check_bound_available(criterion, after=after, target=target)
     _check_arguments(
         shape,
         criterion,
@@ -179,7 +179,7 @@ def design_excitation(
         information = find_information(after, rows, target, sigma, (duration or PERIOD) * periods)
         criterion = criterion if target is None else TARGET
         sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
-    box = StateBox.for_rows(rows, bounds, sigma) if bound else None
+    box = StateBox.for_rows(rows, whole, sigma) if bound else None
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
         _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell,
@@ -200,7 +200,7 @@ def design_excitation(
     found = replace(found, limits=whole)
     if box is not None:
         try:
-            least = find_bound(box, criterion, found.samples, seed=seed, on_progress=on_progress)
+            least = find_bound(box, criterion, found.samples, metric=predicted, seed=seed, on_progress=on_progress)
             found = replace(found, least=least)
         except KeyboardInterrupt:
             stopped = Message("bound_stopped_early", "stopped before the bound was found; the motion is given without")

@@ -264,7 +264,7 @@ FREE = 0.05
 TRIED = 200
 TIGHTENINGS, TIGHTENED_STEPS = 3, 40
 """How often a search goes on with more clearance where the proof failed, and its iterations."""
-SCALES = (0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
+SCALES = (0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
 """Factors by which a motion that is not proven is shrunk."""
 
 

@@ -141,15 +141,17 @@ class Quintics:
     def with_approach(self, pose: Array, limits: Limits) -> Quintics:
         """The path, which begins at rest, after a slow straight way to it from rest in a pose (n,).
 
-        Joints reach at most APPROACH of their velocity limits and its square of their acceleration limits: a quintic
-        from rest to rest over a way d in T seconds has peaks of 15/8 d / T and 10/sqrt(3) d / T^2.
+        Joints reach at most APPROACH of their velocity limits, its square of their acceleration limits, its cube of
+        their jerk limits: a quintic from rest to rest over a way d in T has peaks of 15/8 d/T, 10/sqrt(3) d/T^2 and
+        60 d/T^3.
         """
         way = np.abs(self.q[0] - pose)
         if not way.any():
             return self
         by_speed = 15.0 / 8.0 * way / (APPROACH * limits.velocity)
         by_acceleration = np.sqrt(10.0 / np.sqrt(3.0) * way / limits.acceleration) / APPROACH
-        u = max(SHORTEST, 1.0001 * float(np.maximum(by_speed, by_acceleration).max()))
+        by_jerk = np.cbrt(60.0 * way / limits.jerk) / APPROACH
+        u = max(SHORTEST, 1.0001 * float(np.max([by_speed, by_acceleration, by_jerk])))
         still = np.zeros((1, len(pose)))
         q, v, a = (np.concatenate([x, y]) for x, y in ((pose[None], self.q), (still, self.v), (still, self.a)))
         return Quintics(np.concatenate([[u], self.u]), q, v, a)

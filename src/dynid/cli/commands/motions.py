@@ -79,7 +79,7 @@ def excite(
     clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,
     tool_speed: Annotated[float | None, typer.Option(help="largest speed of the tool, m/s")] = None,
     bound: Annotated[
-        bool, typer.Option("--bound", help="how good any motion inside the limits can be (criteria a, d, e)")
+        bool, typer.Option("--bound", help="how good any motion inside the limits can be (criteria a, d, e, v)")
     ] = False,
     lock: LockOption = None,
     json: JsonOption = None,

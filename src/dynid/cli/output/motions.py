@@ -76,8 +76,9 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
     )
     if excitation.criterion == "v":
         first, value = (100 * math.sqrt(x) for x in (excitation.first_value, excitation.value))
+        size = "limits" if np.isfinite(excitation.limits.effort).all() else "usual size"
         screen.print(
-            f"criterion v: torques predicted to {value:.3g} % of their limits (root mean square), {first:.3g} % for a "
+            f"criterion v: torques predicted to {value:.3g} % of their {size} (root mean square), {first:.3g} % for a "
             "random motion",
             highlight=False,
         )
@@ -94,7 +95,7 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
     screen.print(expected_errors_table(excitation) if excitation.information is None else target_table(excitation))
     screen.print(
-        f"{margin_text(excitation)}; no limit is exceeded at any instant (proven by roots)",
+        f"{margin_text(excitation)}; the limits hold at every instant, proven by roots",
         highlight=False,
         markup=False,
     )
