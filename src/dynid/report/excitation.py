@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -210,7 +211,7 @@ def before_run_lines(known: BeforeRun, excitation: Excitation, file: Path | None
 def view_command(excitation: Excitation, file: Path | None) -> str:
     """Command that shows the motion, in the shell's words."""
     robot, clearance = excitation.robot, excitation.clearance
-    words = ["dynid", "view", robot.source if Path(robot.source).is_file() else robot.name]
+    words = ["dynid", "view", robot.source if os.path.isfile(robot.source) else robot.name]  # a path may be too long
     words.append("traj.csv" if file is None else str(file.with_suffix(".csv")))
     words += ["--obstacles", clearance.cell.file] if clearance is not None and clearance.cell.file else []
     return shlex.join(words)
