@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ def design_excitation(
     shape: str = "fourier",
     model: str | None = None,
     criterion: str | None = None,
-    weights: tuple[float, float] = (1.0, 0.0),
+    weights: tuple[float, ...] = (1.0, 0.0),
     rotor_inertia: bool | None = None,
     friction: tuple[str, ...] | None = None,
     limits: Mapping[str, object] | None = None,
@@ -88,7 +89,8 @@ def design_excitation(
     Shapes: `fourier` (torque model; `duration` is the period in s, `harmonics` its multiples, `periods` how often it is
     repeated) and `points` (energy model; `points` rows, fifth-order polynomials between them, as long as they take).
     What one shape or criterion does not use is refused. Criteria: condition, frobenius, scaling, condition+scaling
-    (weights l1, l2), a, d, e, v (with `noise` per channel). Criterion v, the default of `fourier`, is the mean variance
+    (weights l1, l2, or l1, l2, k for the k-norm of l1 Cond and l2 S),
+    a, d, e, v (with `noise` per channel). Criterion v, the default of `fourier`, is the mean variance
     of predicted torques over their effort limits squared, at states drawn uniformly inside the limits or along `task`,
     a motion of yours or its CSV file; without `noise` it takes 1 % of each effort limit. None for `rotor_inertia` and
     `friction` means the columns that `identify` uses: rotor inertias, viscous and Coulomb friction, offsets; for
@@ -198,6 +200,66 @@ def design_excitation(
     return replace(found, warnings=(*found.warnings, said))
 
 
+RATIOS = (0.003, 0.01, 0.03, 0.1, 0.3)
+"""Weights of the scaling, beside 1 of the condition number, with which a front is begun."""
+FILLED, POWER = 4, 8.0
+"""Gaps of a front that are filled, and the power that stands for the larger one of two figures."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParetoPoint:
+    """A design on the front of condition against scaling, and the weights (l1, l2, power) that gave it."""
+
+    weights: tuple[float, ...]
+    excitation: Excitation
+
+
+def pareto_front(design: Callable[..., Excitation], *, on_progress: Progress | None = None) -> tuple[ParetoPoint, ...]:
+    """Front of condition number against scaling: designs of which none is better in both, by condition number.
+
+    design: `design_excitation` with everything but criterion, weights and progress. First weighted sums; then, in the
+    widest gaps between neighbours, the smallest maximum of both figures over their geometric means there, which also
+    finds pairs that no weighted sum prefers (a constraint on either figure, met half-way).
+    """
+    found: list[ParetoPoint] = []
+    count = len(RATIOS) + FILLED
+    for k in range(count):
+        weights: tuple[float, ...] | None = (1.0, RATIOS[k]) if k < len(RATIOS) else _widest_gap(found)
+        if weights is None:
+            break
+        if on_progress is not None:
+            on_progress(f"front of condition and scaling: design {k + 1} of {count}", k / count)
+        found.append(ParetoPoint(weights, design(criterion="condition+scaling", weights=weights)))
+    return _non_dominated(found)
+
+
+def _figures(point: ParetoPoint) -> tuple[float, float]:
+    """Condition number and scaling of a design."""
+    return point.excitation.condition, point.excitation.scaling
+
+
+def _non_dominated(points: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
+    """Points of which no other is as good in both figures and better in one, by condition number."""
+    kept: list[ParetoPoint] = []
+    for point in sorted(points, key=_figures):
+        if not kept or _figures(point)[1] < _figures(kept[-1])[1]:
+            kept.append(point)
+    return tuple(kept)
+
+
+def _widest_gap(points: Sequence[ParetoPoint]) -> tuple[float, ...] | None:
+    """Weights that aim between the neighbours on the front that are farthest apart; None where that was done."""
+    front = [np.array(_figures(point)) for point in _non_dominated(points)]
+    gaps = sorted(pairwise(front), key=lambda pair: -float(np.abs(np.log(pair[0] / pair[1])).sum()))
+    tried = {point.weights for point in points}
+    for first, second in gaps:
+        aim = 1.0 / np.sqrt(first * second)
+        weights = (1.0, float(aim[1] / aim[0]), POWER)
+        if weights not in tried:
+            return weights
+    return None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
     """What the search for a motion of any shape needs; effort is None where torques do not show."""
@@ -206,7 +268,7 @@ class _Search:
     limits: Limits
     effort: Effort | None
     criterion: str
-    weights: tuple[float, float]
+    weights: tuple[float, ...]
     starts: int
     seed: int
     noise: Array | None
@@ -350,6 +412,11 @@ def _refuse_unused_arguments(
     elif points is not None:
         raise ExcitationError(
             "option_not_applicable", "points belongs to shape 'points'; shape 'fourier' has harmonics and periods",
+        )  # fmt: skip
+    if len(weights) not in (2, 3) or not np.isfinite(weights).all() or min(weights[2:], default=1.0) < 1.0:
+        raise ExcitationError(
+            "invalid_criterion_weights", "weights must be two numbers and, if wanted, a power of at least 1, "
+            "got {weights!s}", weights=weights,
         )  # fmt: skip
     if weights != (1.0, 0.0) and criterion != "condition+scaling":
         raise ExcitationError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -65,6 +66,12 @@ def excite(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="of condition and scaling, for condition+scaling: l1,l2 or l1,l2,power")
+    ] = None,
+    pareto: Annotated[
+        bool, typer.Option("--pareto", help="a table: the front of condition number against scaling")
+    ] = False,
     bound: Annotated[
         bool, typer.Option("--bound", help="how good any motion inside the limits can be (criteria a, d, e, v)")
     ] = False,
@@ -77,8 +84,13 @@ def excite(
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import motions
-    from dynid.excitation.design import design_excitation
+    from dynid.excitation.design import design_excitation, pareto_front
 
+    if pareto:
+        refuse_unused_options(
+            {"--out": out, "--criterion": criterion, "--weights": weights, "--bound": bound, "--target": target},
+            "--pareto compares designs; take the weights of one for --criterion condition+scaling --weights",
+        )
     keep = [Path(robot), *(file for file in (task, after) if file is not None)]
     terminal.check_output_path("--out", out, suffixes=(".csv",), keep=keep)
     if not 0.0 < rate < float("inf"):
@@ -95,13 +107,24 @@ def excite(
         motions.require_acceleration_limits(loaded, limits)
     with motions.progress_bar(screen) as bar:
         progress = bar.add_task("designing the motion", total=1.0) if bar else None
-        found = design_excitation(
-            loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
+        report = (lambda text, done: bar.update(progress, completed=done, description=text)) if bar else None
+        design = partial(
+            design_excitation, loaded, shape=shape, model=model, rotor_inertia=rotor_inertia, limits=limits,
             friction=None if friction is None else tuple(word for word in friction.split(",") if word),
             duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
             periods=periods, noise=noise, task=task, margin=margin, after=after, target=target, bound=bound,
-            on_progress=(lambda text, done: bar.update(progress, completed=done, description=text)) if bar else None,
         )  # fmt: skip
+        if pareto:
+            front = pareto_front(design, on_progress=report)
+        else:
+            shares = (1.0, 0.0) if weights is None else tuple(parse_numbers(weights, "--weights", "l1,l2"))
+            found = design(criterion=criterion, weights=shares, on_progress=report)
+    if pareto:
+        outputs.write_json_file(json, lambda: motions.front_json_data(loaded, front))
+        terminal.show_notes(loaded, screen)
+        screen.print(motions.front_table(loaded, front))
+        outputs.finish(tuple(dict.fromkeys(said for point in front for said in point.excitation.warnings)))
+        return
     for place, write in motions.excitation_output_files(found, out, rate) if out else ():
         outputs.write_file(place, write)
     outputs.write_json_file(json, lambda: motions.excitation_json_data(found, outputs.written))
