@@ -50,7 +50,9 @@ STARTS = 8
 NOISE_SHARE = 0.01
 """Noise of torques that criterion v assumes where none is given, as a share of each joint's effort limit."""
 NOTABLE = 3.0
-"""Seconds of preparation that are told where there is a time budget, which counts the search alone."""
+"""Seconds of preparation that are told where there is a time budget, which does not count them then."""
+AFTERWARDS = 0.3
+"""Seconds of a time budget that are kept for what follows the search, where the budget is not short itself."""
 SMALLEST_SWING = 1e-3
 """A joint whose slowest harmonic cannot swing by this (rad or m) within its limits cannot excite anything."""
 
@@ -97,7 +99,7 @@ def design_excitation(
     `points` and models without torques criterion condition of the rigid columns. `limits` overrides the robot's:
     position (n, 2), velocity, acceleration, effort, jerk (n,), missing ones unlimited; a share `margin` of them (of the
     half range for positions; efforts excepted) is left unused. `rest` is the pose to start and end in, chosen where
-    missing. Ctrl-C and `time_budget` (s of search) keep the best so far; `.history` tells how the search went.
+    missing. Ctrl-C and `time_budget` (s) keep the best so far; `.history` tells how the search went.
 
     `after`: a result or its file, to whose data the motion adds; its columns and noise are those of the design.
     `target`: what is to become known, parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
@@ -166,8 +168,9 @@ def design_excitation(
         criterion = criterion if target is None else TARGET
         sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
     states = StateBox.for_rows(rows, whole, sigma) if bound else None
+    left = None if time_budget is None else _time_for_search(time_budget, time.monotonic() - begin, prepared)
     search = _Search(
-        rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
+        rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, left, on_progress,
         _checked_rest_pose(rest, whole, bounds, robot), predicted, information,
     )  # fmt: skip
     if shape == "points":
@@ -198,6 +201,15 @@ def design_excitation(
         "machine)", seconds=prepared,
     )  # fmt: skip
     return replace(found, warnings=(*found.warnings, said))
+
+
+def _time_for_search(budget: float, spent: float, compiling: float) -> float:
+    """Seconds of a budget that the search may take: less what was spent before and what entry and checks take after.
+
+    Kernels that are compiled once on a machine (`compiling` beyond NOTABLE) are not counted, but reported.
+    """
+    before = spent - compiling if compiling >= NOTABLE else spent
+    return max(0.5 * budget, budget - before - min(AFTERWARDS, 0.15 * budget))
 
 
 RATIOS = (0.003, 0.01, 0.03, 0.1, 0.3)
