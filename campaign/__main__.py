@@ -1,4 +1,6 @@
-"""`python -m campaign [robots [mechanisms [files [pairs [arms]]]]]`: 20,000, 300, 20,000, 30 pairs per robot, 300 arms.
+"""`python -m campaign [robots [mechanisms [files [pairs [arms [cells]]]]]]`: how many of each.
+
+20,000 robots, 300 mechanisms, 20,000 files, 30 pairs per robot, 300 arms, 200 cells where missing.
 
 Exit 1 if one is wrong, or too many of the mistakes are not found.
 """
@@ -47,16 +49,19 @@ def _check_file(seed: int) -> str | None:
 def main() -> None:
     """Run the campaigns and print every finding."""
     from campaign.bodies import main as run_bodies
+    from campaign.cells import main as run_cells
     from campaign.mistakes import main as run_mistakes
 
-    robots, mechanisms, files, pairs, arms = (
-        int(sys.argv[k]) if len(sys.argv) > k else n for k, n in ((1, 20_000), (2, 300), (3, 20_000), (4, 30), (5, 300))
+    counts = (20_000, 300, 20_000, 30, 300, 200)
+    robots, mechanisms, files, pairs, arms, cells = (
+        int(sys.argv[k]) if len(sys.argv) > k else n for k, n in enumerate(counts, 1)
     )
     wrong = _run("base parameters", "robots", _check, robots)
     wrong += _run("closed loops", "mechanisms", _check_loops, mechanisms)
     wrong += _run("damaged files", "files", _check_file, files)
     wrong += run_mistakes(["--doubles", str(pairs)])
     wrong += run_bodies([str(arms)])
+    wrong += run_cells([str(cells)])
     sys.exit(1 if wrong else 0)
 
 

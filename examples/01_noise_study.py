@@ -125,7 +125,15 @@ def find_points(base: BaseParameters, kind: str, rows: int, seed: int) -> Motion
         return Motion(np.arange(rows + 1.0), REACH * q, SPEED * v, np.zeros_like(q))
     limits = {"position": [[-REACH, REACH]] * n, "velocity": [SPEED] * n}
     found = design_excitation(
-        base.robot, shape="points", model="energy", criterion=kind, points=rows, limits=limits, starts=1, seed=seed
+        base.robot,
+        shape="points",
+        model="energy",
+        criterion=kind,
+        points=rows,
+        limits=limits,
+        starts=1,
+        seed=seed,
+        margin=0.0,
     )
     return found.shape.exciting_motion()
 

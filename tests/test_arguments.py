@@ -231,6 +231,10 @@ def design_points(**options: Any) -> dynid.Excitation:
     return dynid.design_excitation(ONE, **{**few, **options})
 
 
+def two_links_log() -> Log:
+    return dynid.simulate(with_friction(two_links()), fourier_motion(two_links(), duration=8.0, rate=50.0), noise=0.05)
+
+
 @cache
 def excitation() -> dynid.Excitation:
     return design()
@@ -315,6 +319,13 @@ changes("design_excitation", lambda **k: design(criterion="d", **k), bound=True)
 for name in ("condition", "frobenius", "scaling", "condition+scaling"):
     refused("design_excitation", "has no bound", lambda c=name, **k: design(criterion=c, **k), bound=True)
 called("design_excitation", design)
+known_before = Later(lambda: dynid.identify(two_links(), two_links_log(), friction=PLAIN))
+changes("design_excitation", design, after=known_before)
+changes("design_excitation", lambda **k: design(after=known_before.make(), **k), target=["Fv1"])
+changes("design_excitation", design, target="payload")
+refused("design_excitation", "does not go with after", lambda **k: design(noise=0.1, **k), after=known_before)
+refused("design_excitation", "does not go with target", design_points, target="Fv1")
+refused("design_excitation", "does not go with target", lambda **k: design(criterion="d", **k), target="Fv1")
 refused("design_excitation", "points belongs to shape 'points'", design, points=9)
 for name, idle in (("duration", 4.0), ("harmonics", 3), ("periods", 2)):
     refused("design_excitation", f"{name} belongs to shape 'fourier'", design_points, **{name: idle})
@@ -326,7 +337,15 @@ refused("design_excitation", "rest needs a motion", without, rest=[0.3])
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "effort": 3.0})
 refused("design_excitation", "needs a motion", without, limits={**ALONE, "jerk": 3.0})
 refused("design_excitation", "the margin allows", design_points, rest=[2.0])
-refused("design_excitation", "at its position limit", lambda **k: design_points(margin=0.0, **k), rest=[2.0])
+changes("Excitation.motion", lambda **k: excitation().motion(20.0, **k), speed=0.5)
+BLOCK = {"box": [{"size": [0.1, 0.1, 9.0], "position": [0.42, 0.0, 0.0]}]}
+changes("design_excitation", design, obstacles=BLOCK)
+changes("design_excitation", design, floor=-0.05)
+changes("design_excitation", lambda **k: design(obstacles=BLOCK, **k), clearance=0.05)
+refused("design_excitation", "needs something to keep away from", design, clearance=0.3)
+changes("design_excitation", design, tool_speed=0.3)
+for name, idle in (("obstacles", BLOCK), ("floor", -1.0), ("tool_speed", 0.3)):
+    refused("design_excitation", "belong to shape 'fourier'", design_points, **{name: idle})
 changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
 
 
@@ -338,6 +357,7 @@ def saved_motion(**k: Any) -> list[Path]:
 
 
 changes("Excitation.save", saved_motion, rate=50.0)
+changes("Excitation.save", saved_motion, speed=0.5)
 
 # ----------------------------------------------------------------------------------------------------------------- data
 

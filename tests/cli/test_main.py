@@ -167,6 +167,23 @@ def test_excite_shows_the_front_of_condition_and_scaling(tmp_path: Path) -> None
     assert json.loads(facts.read_text())["condition"] == pytest.approx(front[0]["condition"], rel=1e-6)
 
 
+def test_excite_in_a_cell_opens_with_what_to_know_before_a_run(tmp_path: Path) -> None:
+    cell, out, facts = (tmp_path / name for name in ("my cell.toml", "traj.csv", "traj.json"))
+    cell.write_text("[[box]]\nname = 'table'\nsize = [0.4, 0.4, 0.4]\nposition = [1.2, 0.0, 0.0]\n")
+    words = ("--velocity", "1", "--acceleration", "4", "--position", "1.5", "--starts", "1", "--time-budget", "2")
+    given = ("--obstacles", str(cell), "--floor", "-1.5", "--clearance", "0.05", "--tool-speed", "0.8")
+    text = dynid("excite", "gautier3", "--out", str(out), "--json", str(facts), *words, *given, code=1).stdout
+    assert "before you run it" in text.splitlines()[0]
+    data = json.loads(facts.read_text())
+    known = data["before_run"]
+    assert known["tool_speed"] <= 0.8
+    assert min(known["lowest"].values()) >= -1.45
+    assert {"clearance_proven", "tool_speed_proven"} <= {entry["code"] for entry in data["messages"]}
+    page = out.with_suffix(".html").read_text()
+    assert page.index('id="before"') < page.index('id="motion"')
+    assert "--obstacles" in page
+
+
 def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
     facts = tmp_path / "traj.json"
     words = ("--position", "1.5", "--velocity", "2", "--acceleration", "8", "--criterion", "d", "--starts", "1")
@@ -190,6 +207,10 @@ def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
         (("--velocity", "1", "--out", "x.txt"), ".csv"),
         (("--velocity", "1", "--lock", "arm"), "NAME=POSITION"),
         (("--velocity", "1", "--shape", "points", "--out", "x.csv"), "--acceleration"),
+        (("--velocity", "1", "--obstacles", "no.toml"), "no.toml: cannot be read"),
+        (("--velocity", "1", "--clearance", "0.1"), "--floor"),
+        (("--velocity", "1", "--tool-speed", "-1"), "--tool-speed must be a speed in m/s"),
+        (("--velocity", "1", "--shape", "points", "--floor", "0"), "shape 'fourier'"),
         (("--velocity", "1", "--criterion", "condition", "--bound"), "criteria with a bound are"),
         (("--velocity", "1", "--criterion", "d", "--bound"), "--acceleration for a bound"),
         (("--velocity", "1", "--pareto", "--criterion", "d"), "--pareto compares designs"),

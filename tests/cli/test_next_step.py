@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -115,3 +116,38 @@ def test_from_python_the_command_has_the_same_effect(run: CommandLine, tmp_path:
         text = str(identify(other, logs, friction=("viscous",), cutoff=5.0).verdict.next_step)
         assert not text.startswith("dynid")
         assert text.endswith(")")
+
+
+def test_weak_parameters_ask_for_the_motion_that_adds_to_the_saved_result(run: CommandLine, tmp_path: Path) -> None:
+    """Joint 3 stands still: its parameters are unidentifiable until the motion of the next command is recorded."""
+    robot = with_friction(load_robot("gautier3"))
+    motion = smooth_path(robot, np.arange(0.0, 20.0, 0.01), seed=1, scale=2.0)
+    still = replace(motion, q=motion.q * [1, 1, 0], v=motion.v * [1, 1, 0], a=motion.a * [1, 1, 0])
+    write_log(tmp_path / "log.csv", simulate(robot, still, noise=0.02, seed=0))
+    first = ("identify", "gautier3", "log.csv", "--friction", "viscous,coulomb,offset")
+    words = next_words(run(*first, code=1))
+    assert words[:2] == ["excite", "gautier3"]
+    assert "--after" not in words  # nothing was saved
+    words = next_words(run(*first, "--out", "my result.json", code=1))
+    assert words[:6] == ["excite", "gautier3", "--after", "my result.json", "--target", "unidentifiable"]
+    done = run(*words, "--acceleration", "4", "--starts", "1", "--json", "design.json", code=None)
+    assert "Fc3" in done.out
+    design = json.loads((tmp_path / "design.json").read_text())
+    targets = design["targets"]
+    assert targets["Fv3"]["now"] is None
+    assert targets["Fv3"]["expected"] > 0.0
+    run("simulate", "gautier3", "trajectory.csv", "--noise", "0.02", "--out", "second.csv", code=None)
+    other = read_log(tmp_path / "second.csv", robot)
+    both = identify(robot, [read_log(tmp_path / "log.csv", robot), other], friction=("viscous", "coulomb", "offset"))
+    assert not both.unidentifiable
+
+
+def test_after_the_result_of_another_robot_nothing_is_designed(run: CommandLine, tmp_path: Path) -> None:
+    write_simulated(tmp_path / "log.csv", seconds=12.0)
+    run("identify", "gautier3", "log.csv", "--friction", "none", "--out", "result.json")
+    done = run("excite", "scara", "--after", "result.json", code=2)
+    assert "gautier3" in done.err
+    run("excite", "gautier3", "--after", "missing.json", code=2)
+    run("excite", "gautier3", "--after", "log.csv", code=2)
+    run("excite", "gautier3", "--after", "result.json", "--target", "M17", "--velocity", "1", code=2)
+    run("excite", "gautier3", "--after", "result.json", "--out", "t.csv", "--json", "result.json", code=2)

@@ -362,23 +362,6 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
     assert found.effort.use_of_limits(motion).max() <= 1.0
 
 
-def test_slopes_with_a_given_rest_are_right() -> None:
-    box = PointLimits.for_robot(load_robot("gautier3"), MOVING)
-    unknowns = PointVariables(box, 21, np.array([0.9, -1.2, 0.4]))
-    goal = SmoothedCriterion.for_rows("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
-    search = PointsSearch(rows_of("gautier3"), goal, unknowns, np.full((5, 3), 0.999))
-    z = unknowns.random_start(np.random.default_rng(3))
-    stage = HomotopyStage(8.0, 0.0, 1e2, 30)
-    slope = search.value_and_gradient(z, stage)[1]
-    along = np.random.default_rng(4).standard_normal(len(z))
-    h = 1e-6
-    difference = (
-        search.value_and_gradient(z + h * along, stage)[0] - search.value_and_gradient(z - h * along, stage)[0]
-    ) / (2.0 * h)
-    assert slope @ along == pytest.approx(difference, rel=1e-5)
-    assert not slope[3 * 63 : -22].any()  # positions of rest are no variables
-
-
 def test_front_of_condition_and_scaling_has_no_dominated_pair() -> None:
     def design(**options: Any) -> Excitation:
         return design_excitation(

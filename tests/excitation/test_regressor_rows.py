@@ -52,6 +52,23 @@ def test_slopes_of_rounded_coulomb_friction() -> None:
     assert_array_equal(sharp.with_rounded_signs(np.full(3, 1e-6)).matrix(motion), sharp.matrix(motion))
 
 
+def test_slopes_of_all_friction_without_a_memory() -> None:
+    """By differences of positions and velocities together; a search that ignores a column's slope is misled."""
+    friction = ("tanh", "quadratic", "sine2", "asymmetry", "stribeck", "spring", "coulomb", "viscous", "sine", "offset")
+    rows = BaseRows.for_robot(load_robot("gautier3"), model="torque", rotor_inertia=True, friction=friction)
+    rows = rows.with_rounded_signs(np.array([0.1, 0.2, 0.3]))
+    rng = np.random.default_rng(1)
+    q, v, a = rng.uniform(-0.5, 0.5, (3, 5, 3))
+    weights, way, h = rng.normal(size=(15, len(rows.names))), rng.normal(size=(2, 5, 3)), 1e-5
+
+    def figure(by: float) -> float:
+        return float((weights * rows.matrix(Motion(np.arange(5.0), q + by * way[0], v + by * way[1], a))).sum())
+
+    slope = rows.adjoint(Motion(np.arange(5.0), q, v, a), weights)
+    numeric = (figure(h) - figure(-h)) / (2.0 * h)
+    assert (slope[0] * way[0]).sum() + (slope[1] * way[1]).sum() == pytest.approx(numeric, rel=1e-6)
+
+
 def test_collinear_friction_columns_are_left_out() -> None:
     """The offset of a vertical prismatic joint cannot be distinguished from its weight; slopes by differences."""
     robot = load_robot("scara")

@@ -34,7 +34,7 @@ def test_the_page_shows_limits_path_condition_and_errors(tmp_path: Path) -> None
     found = designed()
     write_page(found, tmp_path / "m.html", noise=0.1)
     page = (tmp_path / "m.html").read_text().replace(plotly_script(), "")
-    assert re.findall(r'<section id="(\w+)"', page) == ["motion", "path", "search", "progress", "expected"]
+    assert re.findall(r'<section id="(\w+)"', page) == ["before", "motion", "path", "search", "progress", "expected"]
     assert not re.search(r"https?://", page)
     figures = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
     assert len(figures) == 3 + 1 + 1 + 1

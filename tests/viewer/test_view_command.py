@@ -119,6 +119,10 @@ def test_view_runs_without_a_browser_and_stops_by_itself(
     assert (facts["joints"], facts["duration"], facts["shapes"]) == (["1"], None, 0)
     log = write_simulated(tmp_path / "log.parquet", "gautier3", seconds=1.0)
     run("view", "gautier3", log, *common, "--column", "q=q1,q2,q3")
+    cell = tmp_path / "cell.toml"
+    cell.write_text("[[box]]\nsize = [1, 1, 1]\n[tool]\nradius = 0.1\nlength = 0.2\n[[plane]]\nnormal = [0, 0, 1]\n")
+    run("view", "gautier3", motion, *common, "--obstacles", cell, "--json", tmp_path / "view.json")
+    assert json.loads((tmp_path / "view.json").read_text())["shapes"] == 2
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from dynid.estimation.diagnostics.residuals import (
     ReplaySamples,
     Tremor,
     check_channels,
+    coloured_score_covariance,
     estimate_delay,
     find_tremors,
     joint_errors,
@@ -178,6 +179,12 @@ class SolvedState:
         if self.deviations is None and self.options.intervals == "jackknife":
             warnings = (*warnings, FEW_BLOCKS)
         essential = eliminate_insignificant(solution, self.variance_inflation, self.jackknife_groups or 1000)
+        checks = check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff)
+        factors = self._factors_on_result_columns()
+        scores = coloured_score_covariance(
+            equation, self.unknowns, self.row_noise, state.kept, checks,
+            [sum(of_log[c].count for of_log in factors) for c in range(len(equation.channels))],
+        )  # fmt: skip
         found = Estimate(
             equation=equation.with_friction(self.friction),
             names=self._names_of_unknowns(kept),
@@ -199,8 +206,9 @@ class SolvedState:
             friction=self.friction,
             essential=self._names_of_unknowns(k for k in essential.kept if k in set(kept.tolist())),
             essential_values=essential.values[kept],
-            factors=self._factors_on_result_columns(),
+            factors=factors,
             log_growth=None if self.sigma_growth_between_logs is None else self.sigma_growth_between_logs[kept],
+            scores=None if scores is None else scores[np.ix_(kept, kept)],
         )
         diagnostics = Diagnostics(
             verdict=verdict,
@@ -208,7 +216,7 @@ class SolvedState:
             notes=self.notes,
             unidentifiable=self.unidentifiable,
             trials=self.trials,
-            checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
+            checks=checks,
             findings=tuple((found.log, found.sentences) for found in state.findings),
             found_delay=self.found_delay,
             torques=self.torques,

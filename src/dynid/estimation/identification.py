@@ -122,7 +122,8 @@ class Estimate:
     deviation of each channel's rows. fit: errors on the data used. friction: names of the blocks; essential: parameters
     that the data need, with their values if the others are zero. factors: one triangular factor per log and channel on
     the columns `names`. band_factor (channels,): by which the band of torques is calibrated on the residuals.
-    log_growth (parameters,): of sigma by the scatter between logs, None with one log.
+    log_growth (parameters,): of sigma by the scatter between logs, None with one log. scores (parameters, parameters):
+    covariance of W'e / noise^2 for residuals e as coloured as found, None where that is not known.
     """
 
     equation: StoredEquation
@@ -148,6 +149,7 @@ class Estimate:
     factors: tuple[tuple[ChannelFactor, ...], ...]
     band_factor: Array | None = None
     log_growth: Array | None = None
+    scores: FiniteArray | None = None
 
     @property
     def relative_sigma(self) -> Array:
@@ -278,6 +280,7 @@ class Identification:
     factors = FlatField(Estimate, lambda x: x.factors)
     band_factor = FlatField(Estimate, lambda x: x.band_factor)
     log_growth = FlatField(Estimate, lambda x: x.log_growth)
+    scores = FlatField(Estimate, lambda x: x.scores)
     relative_sigma = FlatField(Estimate, lambda x: x.relative_sigma)
     intervals = FlatField(Estimate, lambda x: x.intervals)
     correlation = FlatField(Estimate, lambda x: x.correlation)

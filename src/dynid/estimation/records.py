@@ -123,7 +123,17 @@ class ParameterRow:
 def identification_to_file_layout(x: Identification, data: Data) -> Data:
     """Data of a result in the layout of its file, from the data of its fields."""
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
-    for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor", "log_growth", "replay"):
+    newer = (
+        "joint_verdicts",
+        "joint_errors",
+        "diagnosis",
+        "agreement",
+        "band_factor",
+        "log_growth",
+        "replay",
+        "scores",
+    )
+    for name in newer:
         if data[name] in (None, {}, [], ()):  # as in files of dynid before there were any
             del data[name]
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
@@ -173,6 +183,8 @@ def check_identification(x: Identification) -> Identification:
         check_shape("band_factor", x.band_factor, c)
     if x.log_growth is not None:
         check_shape("log_growth", x.log_growth, p)
+    if x.scores is not None:
+        check_shape("scores", x.scores, p, p)
     _check_score("fit", x.fit, c)
     _check_score("validation", x.validation, c)
     if x.torques is not None:

@@ -15,9 +15,10 @@ from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.bound import StateBox, check_bound_available, find_bound
+from dynid.excitation.cell import Cell, read_cell
 from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
 from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel, read_motion_csv
-from dynid.excitation.feasibility import CollisionChecker, Effort
+from dynid.excitation.feasibility import Clearance, CollisionChecker, Effort, Violation
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
     FoundSeries,
@@ -26,10 +27,11 @@ from dynid.excitation.fourier_search import (
     scale_to_limits,
     search_series_from_start,
     torque_check_rate,
+    violation_of_series,
 )
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
-from dynid.excitation.points_search import design_points
+from dynid.excitation.points_search import TORQUE_RATE, design_points
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, limits_within_margin, middle_and_half_range
@@ -53,6 +55,8 @@ NOTABLE = 3.0
 """Seconds of preparation that are told where there is a time budget, which does not count them then."""
 AFTERWARDS = 0.3
 """Seconds of a time budget that are kept for what follows the search, where the budget is not short itself."""
+FREE_POSTURES = 1000
+"""Random postures of which one has to be free of the cell."""
 SMALLEST_SWING = 1e-3
 """A joint whose slowest harmonic cannot swing by this (rad or m) within its limits cannot excite anything."""
 
@@ -80,10 +84,14 @@ def design_excitation(
     noise: float | Sequence[float] | None = None,
     periods: int = 1,
     rest: Sequence[float] | None = None,
-    task: Motion | Excitation | str | Path | None = None,
-    margin: float = 0.05,
     after: Identification | str | Path | None = None,
     target: str | Sequence[str] | None = None,
+    task: Motion | Excitation | str | Path | None = None,
+    obstacles: Mapping[str, object] | str | Path | None = None,
+    floor: float | None = None,
+    clearance: float = 0.0,
+    tool_speed: float | None = None,
+    margin: float = 0.05,
     bound: bool = False,
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
@@ -98,19 +106,22 @@ def design_excitation(
     `friction` means the columns that `identify` uses: rotor inertias, viscous and Coulomb friction, offsets; for
     `points` and models without torques criterion condition of the rigid columns. `limits` overrides the robot's:
     position (n, 2), velocity, acceleration, effort, jerk (n,), missing ones unlimited; a share `margin` of them (of the
-    half range for positions; efforts excepted) is left unused. `rest` is the pose to start and end in, chosen where
-    missing. Ctrl-C and `time_budget` (s) keep the best so far; `.history` tells how the search went.
+    half range for positions; efforts excepted) is left unused. `rest` is the pose (rad, m) in which the robot
+    stands: the motion starts and ends there, with an approach and a return at a quarter of the speed limits. Ctrl-C and
+    `time_budget` (s) keep the best so far; `.history` tells how the search went.
 
     `after`: a result or its file, to whose data the motion adds; its columns and noise are those of the design.
     `target`: what is to become known, parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
     carries), or "unidentifiable" (what the result calls so, or weak). `.expected` announces standard deviations.
 
-    `bound=True` (criteria a, d, e, v) adds `.bound`, a value of the criterion that no motion inside the limits can
-    beat; its time comes on top of the budget: seconds for 2 joints, below a minute for 7.
+    `obstacles` (a TOML file or a mapping: boxes, planes, meshes, workspace, tool, payload) and `floor` (height in frame
+    0, m) are kept away from by `clearance` (m), and the tool within `tool_speed` (m/s), at every instant; links then
+    keep apart from one another, too. `bound=True` (criteria a, d, e, v) adds `.bound`, a value of the criterion that no
+    motion inside the limits can beat; its time comes on top of the budget: seconds for 2 joints, a minute for 7.
     """
     _check_information_arguments(
         after, target,
-        {"shape": shape != "fourier", "model": model not in (None, "torque"), "task": bool(task and target)},
+        {"shape": shape != "fourier", "model": model not in (None, "torque"), "task": None not in (task, target)},
         {"rotor_inertia": rotor_inertia is not None, "friction": friction is not None, "noise": noise is not None},
         criterion,
     )  # fmt: skip
@@ -118,10 +129,10 @@ def design_excitation(
     as_identify = shape == "fourier" and chosen == "torque"
     if criterion is None:
         criterion = "v" if as_identify else "condition"
-    if bound:
-        check_bound_available(criterion, after=after, target=target)
     rotor_inertia = as_identify if rotor_inertia is None else rotor_inertia
     friction = (PLAIN if as_identify else ()) if friction is None else tuple(friction)
+    if bound:
+        check_bound_available(criterion, after=after, target=target)
     _check_arguments(
         shape,
         criterion,
@@ -140,6 +151,11 @@ def design_excitation(
     bounds = limits_within_margin(robot, whole, margin)
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
         weights = BALANCED  # the default weights would leave the scaling out
+    cell = read_cell(robot, obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed)
+    if cell is not None and shape == "points":
+        raise ExcitationError(
+            "option_not_applicable", "obstacles, floor, clearance and tool_speed belong to shape 'fourier'",
+        )  # fmt: skip
     begin = time.monotonic()
     if after is not None:
         from dynid.excitation.information import columns_of_result, read_result
@@ -148,7 +164,7 @@ def design_excitation(
         rotor_inertia, friction = columns_of_result(after)
     rows = BaseRows.for_robot(robot, model=chosen, rotor_inertia=rotor_inertia, friction=friction)
     moving = shape == "fourier" or bool(np.isfinite(bounds.acceleration).any())
-    effort = Effort.for_robot(robot, bounds) if moving else None
+    effort = Effort.for_robot(robot if cell is None else cell.loaded_robot(robot), bounds) if moving else None
     for part in (rows, *(() if effort is None else (effort.rows,))):
         part.warm_up()
     prepared = time.monotonic() - begin
@@ -156,8 +172,8 @@ def design_excitation(
     predicted = None
     if criterion == "v":
         _check_room_to_move(bounds, duration or PERIOD, robot.joint_names)
-        at = random_states(robot, whole, duration or PERIOD, harmonics) if task is None else _motion_of(task, robot)
-        prediction = Prediction.for_states(rows, at, whole.effort)
+        states = random_states(robot, whole, duration or PERIOD, harmonics) if task is None else _motion_of(task, robot)
+        prediction = Prediction.for_states(rows, states, whole.effort)
         predicted = prediction.G
         sigma = NOISE_SHARE * prediction.scale if sigma is None else sigma
     information = None
@@ -167,11 +183,11 @@ def design_excitation(
         information = find_information(after, rows, target, sigma, (duration or PERIOD) * periods)
         criterion = criterion if target is None else TARGET
         sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
-    states = StateBox.for_rows(rows, whole, sigma) if bound else None
+    box = StateBox.for_rows(rows, whole, sigma) if bound else None
     left = None if time_budget is None else _time_for_search(time_budget, time.monotonic() - begin, prepared)
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, left, on_progress,
-        _checked_rest_pose(rest, whole, bounds, robot), predicted, information,
+        _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell,
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -187,9 +203,9 @@ def design_excitation(
                 limits=_limit_option_wording("position"), reason=error.message.what,
             ) from None  # fmt: skip
     found = replace(found, limits=whole)
-    if states is not None:
+    if box is not None:
         try:
-            least = find_bound(states, criterion, found.samples, metric=predicted, seed=seed, on_progress=on_progress)
+            least = find_bound(box, criterion, found.samples, metric=predicted, seed=seed, on_progress=on_progress)
             found = replace(found, least=least)
         except KeyboardInterrupt:
             stopped = Message("bound_stopped_early", "stopped before the bound was found; the motion is given without")
@@ -289,6 +305,7 @@ class _Search:
     rest: Array | None
     target: Array | None = None
     information: Information | None = None
+    cell: Cell | None = None
 
 
 def _check_information_arguments(
@@ -306,7 +323,8 @@ def _check_information_arguments(
             raise ExcitationError(
                 "option_not_applicable", "{option} does not go with {which}: {reason}", option=name,
                 which=which if name in others else "after",
-                reason="joint torques along a fourier motion are designed" if name in others else "the result decides",
+                reason="the result decides" if name in decided else "it belongs to criterion 'v'" if name == "task" else
+                "joint torques along a fourier motion are designed",
             )  # fmt: skip
     if target is not None and criterion is not None:
         raise ExcitationError(
@@ -450,9 +468,9 @@ def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Seque
 
 
 def _checked_rest_pose(
-    rest: Sequence[float] | None, limits: Limits, within_margin: Limits, robot: Robot
+    rest: Sequence[float] | None, limits: Limits, within_margin: Limits, robot: Robot, effort: Effort | None
 ) -> Array | None:
-    """Rest pose as an array, None where it is free; raise where it is outside the limits, or in their margin."""
+    """Rest pose as an array, None where it is free; raise where it is outside the limits or margin, or not held."""
     if rest is None:
         return None
     pose = np.array(rest, dtype=np.float64)
@@ -474,6 +492,13 @@ def _checked_rest_pose(
                 "the margin allows ({lower:.6g} to {upper:.6g})", "choose another pose or a smaller {option}",
                 joint=name, position=pose[j], lower=lower, upper=upper, option=Wording("margin", "--margin"),
             )  # fmt: skip
+    held = np.zeros(1) if effort is None else effort.holding_torque_shares(pose[None])[0]
+    if held.max() > 1.0:
+        raise ExcitationError(
+            "rest_pose_exceeds_effort", "holding the rest pose takes {percent:.0f} % of the effort limit of joint "
+            "'{joint}'", "choose another rest pose", joint=robot.joint_names[int(np.argmax(held))],
+            percent=100.0 * held.max(),
+        )  # fmt: skip
     return pose
 
 
@@ -502,18 +527,14 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     _check_room_to_move(limits, period, names)
     _check_holding_torques(effort, limits, names)
     warnings: list[Message] = []
+    clearance = None if search.cell is None else Clearance.for_robot(rows.robot, limits, search.cell)
     problem = FourierProblem(
-        rows,
-        criterion,
-        search.weights,
-        search.noise,
-        limits,
-        effort,
-        period,
-        harmonics,
-        search.target,
-        search.information,
-    )
+        rows, criterion, search.weights, search.noise, limits, effort, period, harmonics, search.target,
+        search.information, clearance,
+    )  # fmt: skip
+    if clearance is not None:
+        warnings += clearance.notes
+        _check_free_postures(clearance, limits, search.rest)
     seeds = [1000 * search.seed + k for k in range(starts)]
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
@@ -524,7 +545,7 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     checker, word = CollisionChecker.for_robot(rows.robot)
     warnings += [word] if word else []
     first = scale_to_limits(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
-    refused = Message("no_starts", "no start was tried")
+    refused, collides = Message("no_starts", "no start was tried"), False
     for place, (value, series) in enumerate(candidates.found):
         try:
             shape = _motion_from_rest_to_rest(problem, value, series.y, periods, search.rest)
@@ -547,13 +568,39 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
                 history,
                 search.noise,
                 search.information,
+                clearance,
             )
-        refused = Message(
-            "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
+        collides, refused = (
+            True,
+            Message(
+                "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
+            ),
         )
+    if collides and clearance is None and not candidates.interrupted:  # once more, with links kept apart in the search
+        return _design_fourier(replace(search, cell=Cell()), period, harmonics, periods)
     raise ExcitationError(
         "no_valid_motion", "none of {starts} starts gives a valid motion: {reason}", "{remedy}",
         starts=len(candidates.found), reason=refused.what, remedy=refused.remedy,
+    )  # fmt: skip
+
+
+def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | None) -> None:
+    """Raise where no posture is free, or a given rest pose is not, naming what is nearest to being so."""
+    q = clearance.random_postures(limits, FREE_POSTURES) if rest is None else rest[None]
+    slack, nearest = clearance.slack(q)
+    best = nearest[int(np.argmax(slack))]
+    if slack.max() > 0.0:
+        return
+    facts = {"link": best.link, "other": best.other, "distance": best.value, "need": best.limit, "count": len(q)}
+    if rest is not None:
+        raise ExcitationError(
+            "rest_pose_not_free", "the rest pose has link '{link}' {distance:.3f} m from '{other}', not {need:g} m",
+            "choose another rest pose, or move '{other}'", **facts,
+        )  # fmt: skip
+    raise ExcitationError(
+        "no_free_posture", "none of {count} postures is free: in the best one link '{link}' is {distance:.3f} m from "
+        "'{other}', nearer than {need:g} m", "move '{other}' by {missing:.3f} m, or allow as much less clearance",
+        missing=best.limit - best.value, **facts,
     )  # fmt: skip
 
 
@@ -597,8 +644,20 @@ def _motion_from_rest_to_rest(
             "about mid-range", joint=worst,
         )  # fmt: skip
 
-    def torques_fit(entry: Quintics) -> bool:
-        """Whether the torques of an entry keep their limits."""
+    clearance, hits = problem.clearance, list[Violation]()
+    if clearance is not None and not np.isfinite(value):
+        hit = violation_of_series(problem, clearance, y)
+        raise ExcitationError(
+            Message("no_free_motion", "the search ended in collisions") if hit is None else hit.message()
+        )
+
+    def is_valid(entry: Quintics) -> bool:
+        """Whether an entry keeps the limits of torques, and clear of the cell."""
+        if clearance is not None:
+            hit = clearance.first_violation(entry.sample, entry.duration, entry.extremes())
+            hits.extend([hit] if hit else [])
+            if hit is not None:
+                return False
         if effort is None:
             return True
         t = np.linspace(0.0, entry.duration, max(20, round(torque_check_rate(problem) * entry.duration)))
@@ -606,9 +665,14 @@ def _motion_from_rest_to_rest(
 
     coefficients = np.array(y)
     coefficients[:, 0] += problem.mid_range
-    return FourierShape.with_entry_and_exit(
-        coefficients, problem.period, periods, limits=problem.limits, rest=rest, names=names, accept=torques_fit
-    )
+    try:
+        return FourierShape.with_entry_and_exit(
+            coefficients, problem.period, periods, limits=problem.limits, rest=rest, names=names, accept=is_valid
+        )
+    except ExcitationError:
+        if hits:
+            raise ExcitationError(hits[-1].message().about("entry from rest")) from None
+        raise
 
 
 def _design_by_points(search: _Search, points: int | None) -> Excitation:
@@ -625,9 +689,11 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
         starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
-        on_progress=search.on_progress, on_history=courses.append, rest=search.rest,
-        target=search.target,
+        on_progress=search.on_progress, on_history=courses.append, target=search.target,
     )  # fmt: skip
+    if search.rest is not None:
+        shape = shape.with_approach(search.rest, limits)
+        _check_approach_torques(search, shape)
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
@@ -646,6 +712,16 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     return Excitation(
         rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise
     )
+
+
+def _check_approach_torques(search: _Search, shape: PointsShape) -> None:
+    """Raise where torques exceed their limits on the way from or to a given pose of rest."""
+    use = np.zeros(1) if search.effort is None else search.effort.use_of_limits(shape.motion(TORQUE_RATE))
+    if use.max() > 1.0:
+        raise ExcitationError(
+            "no_entry_from_rest", "no way from the rest pose keeps the effort limit of joint '{joint}'",
+            "choose another rest pose", joint=search.rows.robot.joint_names[int(np.argmax(use))],
+        )  # fmt: skip
 
 
 def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +26,7 @@ from dynid.robot.transform import Array
 from dynid.storage.files import write_text
 
 if TYPE_CHECKING:
-    from dynid.excitation.feasibility import Effort
+    from dynid.excitation.feasibility import BeforeRun, Clearance, Effort
     from dynid.excitation.history import SearchHistory
     from dynid.excitation.information import Information
 
@@ -52,15 +54,35 @@ class Excitation:
     history: SearchHistory | None = None
     noise: Array | None = None
     information: Information | None = None
+    clearance: Clearance | None = None
     least: CriterionBound | None = None
 
-    def motion(self, rate: float) -> Motion:
-        """Samples at a rate in Hz: entry, exciting part, exit."""
+    def motion(self, rate: float, *, speed: float = 1.0) -> Motion:
+        """Samples at a rate in Hz: entry, exciting part, exit.
+
+        speed: share of the designed speed, above 0 and up to 1, for a rehearsal: the same path, with velocities scaled
+        by it and accelerations by its square. ExcitationError where torques do not allow to go slower, because at full
+        speed momentum helps to carry the weight.
+        """
         if not (np.isfinite(rate) and rate > 0.0):
             raise ExcitationError(
                 "rate_not_positive", "the rate must be a positive number of Hz, got {rate}", rate=rate,
             )  # fmt: skip
-        return self.shape.motion(rate)
+        if not 0.0 < speed <= 1.0:
+            raise ExcitationError(
+                "speed_out_of_range", "the speed must be above 0 and at most 1 (100 %), got {speed}", speed=speed,
+            )  # fmt: skip
+        if self.duration * rate / speed > MOST:
+            raise ExcitationError(
+                "too_many_samples", "the motion of {length:.6g} s would have {count:.3g} samples", "lower the rate",
+                length=self.duration / speed, count=self.duration * rate / speed,
+            )  # fmt: skip
+        if speed == 1.0:
+            return self.shape.motion(rate)
+        if self.effort is not None:
+            _check_slow_torques(self.shape.motion(_TORQUE_RATE), speed, self.effort, self.robot.joint_names)
+        full = self.shape.motion(rate / speed)
+        return Motion(np.arange(float(len(full))) / rate, full.q, speed * full.v, speed**2 * full.a)
 
     @cached_property
     def matrix(self) -> Array:
@@ -124,6 +146,17 @@ class Excitation:
         except ExcitationError:
             return np.nan
 
+    @cached_property
+    def before_run(self) -> BeforeRun | None:
+        """What to know before it is run: lowest points, largest speeds and torques, checks; None for bare points."""
+        from dynid.excitation.cell import Cell
+        from dynid.excitation.feasibility import RUN_RATE, BeforeRun, Clearance
+
+        if not np.isfinite(self.duration) or self.robot.floating:
+            return None
+        known = self.clearance or replace(Clearance.for_robot(self.robot, self.limits, Cell()), proves=False)
+        return BeforeRun.along(self.shape.motion(RUN_RATE), known, self.effort, self.limits)
+
     @property
     def assumed_noise(self) -> Array:
         """Noise of each channel, (channels,): that of the design, or 1 where none was given."""
@@ -159,9 +192,15 @@ class Excitation:
             return {}
         return {str(known.names[k]): (float(known.present[k]), self.expected[known.names[k]]) for k in known.targeted}
 
-    def save(self, path: str | Path, *, rate: float = 100.0) -> None:
-        """Write the motion: .csv (t, q, v, a), or .json / .yaml as a ROS trajectory_msgs/JointTrajectory."""
-        write_motion(self, Path(path), rate)
+    def save(self, path: str | Path, *, rate: float | None = None, speed: float = 1.0) -> None:
+        """Write the motion by the suffix of the file.
+
+        .csv has t, q, v, a; .json and .yaml are the goal of a ROS 2 `FollowJointTrajectory` action; .script is
+        URScript with servoj. rate: samples per second; where missing 100 (in the goal of a rehearsal as many points as
+        at full speed), in URScript the rate of the controller. speed: share of the designed speed, for a rehearsal
+        (see `motion`).
+        """
+        write_motion(self, Path(path), rate, speed)
 
 
 def noise_per_channel(noise: float | Sequence[float] | Array, channels: int) -> Array:
@@ -215,23 +254,62 @@ def find_limits(robot: Robot, given: Mapping[str, object] | None) -> Limits:
     return Limits(**values)
 
 
-# A designed motion as files: CSV, and ROS trajectory_msgs/JointTrajectory as JSON or YAML.
+# A designed motion as files: CSV, goals of ROS 2 actions as JSON or YAML, and URScript.
 
 
-def write_motion(excitation: Excitation, path: Path, rate: float) -> None:
-    """Write the samples of a motion to a file by its suffix: .csv, .json, .yaml or .yml."""
-    names = excitation.robot.joint_names
-    match path.suffix.lower():
-        case ".csv":
-            write_text(path, motion_csv_text(excitation.motion(rate)))
-        case ".json":
-            write_text(path, json.dumps(ros_trajectory(excitation.motion(rate), names)) + "\n")
-        case ".yaml" | ".yml":
-            write_text(path, ros_trajectory_yaml(excitation.motion(rate), names))
-        case other:
-            raise ExcitationError(
-                "unsupported_suffix", "cannot write a motion as '{suffix}'", "use .csv, .json or .yaml", suffix=other,
-            )  # fmt: skip
+SUFFIXES = (".csv", ".json", ".yaml", ".yml", ".script")
+"""Of files that hold a motion."""
+RATE = 100.0
+"""Samples per second where none are asked for."""
+MOST = 10_000_000
+"""Samples of a motion; more is a mistake in the rate."""
+_TORQUE_RATE = 200.0
+_ROUNDING = 0.01
+"""What rounding may change of the accelerations (rad/s^2, m/s^2) of quintics through the points of a goal."""
+SCRIPT_STEP = "dynid_step"
+"""Function of a script that goes to one sample."""
+
+
+def _check_slow_torques(motion: Motion, speed: float, effort: Effort, names: tuple[str, ...]) -> None:
+    """Raise ExcitationError where a motion that keeps its torque limits does not keep them at a share of its speed."""
+    slow = Motion(motion.t / speed, motion.q, speed * motion.v, speed**2 * motion.a)
+    use = effort.use_of_limits(slow)
+    if (use > np.maximum(effort.use_of_limits(motion), 1.0)).any():
+        raise ExcitationError(
+            "slow_motion_exceeds_effort", "at {percent:.3g} % of its speed the motion takes {use:.0f} % of the effort "
+            "limit of joint '{joint}'", "momentum carries the weight at full speed; narrow the position limits",
+            percent=100.0 * speed, use=100.0 * use.max(), joint=names[int(np.argmax(use))],
+        )  # fmt: skip
+
+
+def check_motion_file(robot: Robot, path: Path, rate: float | None) -> float:
+    """Rate in Hz of a motion's file; ExcitationError where its suffix is unknown, or URScript does not suit."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise ExcitationError(
+            "unsupported_suffix", "cannot write a motion as '{suffix}'", "use {suffixes}", suffix=path.suffix,
+            suffixes=list(SUFFIXES),
+        )  # fmt: skip
+    if path.suffix.lower() == ".script":
+        return _script_rate(robot, rate)
+    return RATE if rate is None else rate
+
+
+def write_motion(excitation: Excitation, path: Path, rate: float | None, speed: float = 1.0) -> None:
+    """Write the samples of a motion to a file by its suffix, one of SUFFIXES."""
+    robot, suffix = excitation.robot, path.suffix.lower()
+    chosen = check_motion_file(robot, path, rate)
+    if rate is None and suffix not in (".csv", ".script"):
+        chosen *= speed  # as many points as at full speed: quintics through them are as accurate
+    motion = excitation.motion(chosen, speed=speed)
+    remark = f"{_printable(robot.name)}: {motion.t[-1]:.4g} s at {chosen:g} Hz, " + (
+        "at the designed speed" if speed == 1.0 else f"a rehearsal at {100.0 * speed:.4g} % of the designed speed"
+    )
+    if suffix == ".csv":
+        write_text(path, motion_csv_text(motion))
+    elif suffix == ".script":
+        write_text(path, script_text(motion, chosen, excitation.limits, remark))
+    else:
+        write_text(path, ros_goal_text(motion, robot.joint_names, None if suffix == ".json" else remark))
 
 
 def motion_csv_text(motion: Motion) -> str:
@@ -277,32 +355,87 @@ def read_motion_csv(path: Path) -> Motion:
     return replace(still, v=states[0], a=states[1])
 
 
-def ros_trajectory(motion: Motion, names: tuple[str, ...]) -> dict[str, object]:
-    """Fields of trajectory_msgs/JointTrajectory."""
-    points = [
-        {
-            "positions": q.tolist(),
-            "velocities": v.tolist(),
-            "accelerations": a.tolist(),
-            "time_from_start": dict(zip(("sec", "nanosec"), _ros_duration(float(t)), strict=True)),
-        }
-        for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True)
+def ros_goal_text(motion: Motion, names: tuple[str, ...], remark: str | None) -> str:
+    """Goal of a ROS 2 control_msgs/action/FollowJointTrajectory: YAML below a remark, JSON without one.
+
+    Numbers are rounded as far as the quintics through the points bear it: positions wrong by e bend quintics of
+    duration h by up to 10 / sqrt(3) e / h^2, velocities by 4 e / h. YAML 1.1 takes `1e-07` for text, so there are no
+    exponents.
+    """
+    rate = 1.0 / float(np.diff(motion.t).min(initial=1.0))
+    digits = [max(3, math.ceil(math.log10(x / _ROUNDING))) for x in (5.8 * rate**2, 4.0 * rate, 1.0)]
+    parts = [
+        [f"[{','.join(_decimal_text(x, places) for x in row)}]" for row in rows.tolist()]
+        for rows, places in zip((motion.q, motion.v, motion.a), digits, strict=True)
     ]
-    return {"joint_names": list(names), "points": points}
-
-
-def ros_trajectory_yaml(motion: Motion, names: tuple[str, ...]) -> str:
-    """The trajectory_msgs/JointTrajectory in YAML; names are quoted, whatever they contain."""
-    lines = ["joint_names:", *(f"  - {json.dumps(name)}" for name in names), "points:"]
-    for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True):
-        sec, nanosec = _ros_duration(float(t))
-        for first, (key, values) in enumerate((("positions", q), ("velocities", v), ("accelerations", a))):
-            lines.append(f"  {' ' if first else '-'} {key}: [{', '.join(repr(float(x)) for x in values)}]")
-        lines.append(f"    time_from_start: {{sec: {sec}, nanosec: {nanosec}}}")
+    points = []
+    for t, q, v, a in zip(motion.t, *parts, strict=True):
+        sec, nanosec = divmod(round(float(t) * 1e9), 1_000_000_000)
+        stamp = f'{{"sec":{sec},"nanosec":{nanosec}}}'
+        points.append(f'{{"positions":{q},"velocities":{v},"accelerations":{a},"time_from_start":{stamp}}}')
+    joints = f"[{', '.join(_printable(json.dumps(name, ensure_ascii=False)) for name in names)}]"
+    if remark is None:
+        return f'{{"trajectory": {{"joint_names": {joints}, "points": [\n' + ",\n".join(points) + "\n]}}\n"
+    lines = [f"# {remark}", "trajectory:", f"  joint_names: {joints}", "  points:", *(f"  - {x}" for x in points)]
     return "\n".join(lines) + "\n"
 
 
-def _ros_duration(t: float) -> tuple[int, int]:
-    """Seconds and nanoseconds of a time."""
-    nanoseconds = round(t * 1e9)
-    return nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000
+def script_text(motion: Motion, rate: float, limits: Limits, remark: str) -> str:
+    """URScript of a motion: slowly to its first posture by movej, then one servoj per sample.
+
+    One call per sample, as no controller limits these: only new ones have lists of lists.
+    """
+    speed, acceleration = (
+        min(most, 0.25 * float(x.min())) for most, x in ((0.5, limits.velocity), (0.5, limits.acceleration))
+    )
+    rows = [f"[{','.join(_decimal_text(x, 7) for x in row)}]" for row in motion.q.tolist()]
+    lines = [
+        f"# {remark.encode('ascii', errors='backslashreplace').decode()}",
+        "def dynid_motion():",
+        f"  def {SCRIPT_STEP}(q):",
+        f"    servoj(q, t={1.0 / rate:.9g}, lookahead_time=0.1, gain=300)",
+        "  end",
+        f"  movej({rows[0]}, a={acceleration:.4g}, v={speed:.4g})",
+        *(f"  {SCRIPT_STEP}({row})" for row in rows),
+        "  stopj(1.0)",
+        "end",
+        "dynid_motion()",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _script_rate(robot: Robot, rate: float | None) -> float:
+    """Rate of a script in Hz; ExcitationError for robots other than arms of six revolute joints, and for other rates.
+
+    A servoj of anything but whole control cycles would stretch the motion; 125 Hz suits every controller.
+    """
+    chain = [robot.tree_joints[-1]]
+    while chain[-1] >= 0:
+        chain.append(robot.links[chain[-1]].parent)
+    serial = tuple(k for k in reversed(chain[:-1]) if robot.links[k].moves) == robot.tree_joints == robot.active_links
+    kinds = [robot.links[k].kind for k in robot.active_links]
+    if kinds != ["revolute"] * 6 or not serial or robot.floating:
+        raise ExcitationError(
+            "no_six_joint_arm", "URScript is for arms of six revolute joints, which '{robot}' is not",
+            "use {suffixes}", robot=robot.name, suffixes=list(SUFFIXES[:-1]),
+        )  # fmt: skip
+    cycles = 500.0 if re.search(r"ur(\d+e|15|20|30)(?![0-9])", robot.name.lower()) else 125.0
+    chosen = cycles if rate is None else rate
+    if not (chosen > 0.0 and abs(cycles / chosen - max(1, round(cycles / chosen))) < 1e-9):
+        raise ExcitationError(
+            "script_rate", "the controller of '{robot}' takes a servoj at {cycles:g} Hz or a whole part of it, not at "
+            "{rate:g} Hz", "leave out the rate", robot=robot.name, cycles=cycles, rate=chosen,
+        )  # fmt: skip
+    return chosen
+
+
+def _decimal_text(x: float, places: int) -> str:
+    """A number with at most so many decimal places, without an exponent."""
+    text = f"{x:.{places}f}".rstrip("0")
+    text += "0" if text.endswith(".") else ""
+    return "0.0" if text == "-0.0" else text
+
+
+def _printable(text: str) -> str:
+    """Text of a stranger as one line: what does not print becomes an escape, as JSON and YAML both read it."""
+    return "".join(c if c.isprintable() or ord(c) > 0xFFFF else f"\\u{ord(c):04x}" for c in text)

@@ -29,16 +29,21 @@ def find_entry_segment(
     names: tuple[str, ...],
     accept: Callable[[Quintics], bool],
 ) -> Quintics:
-    """Shortest acceptable segment from rest to a state (q, v, a), from a rest pose of its choice or the given one."""
+    """Shortest acceptable segment from a rest pose of its choice to a state (q, v, a), after an approach to that pose.
+
+    rest (n,): where the approach begins; there is none where it is missing.
+    """
     q, v, a = state
     still = np.zeros_like(q)
     stops = names[0]
     for T in _DURATIONS:
-        for places in _candidate_rest_positions(q, v, float(T), limits) if rest is None else [rest[:, None]]:
+        for places in _candidate_rest_positions(q, v, float(T), limits):
             chosen, use = _best_rest_positions(places, state, float(T), limits)
             stops = names[int(np.argmax(use))]
             if use.max() <= 1.0:
                 entry = Quintics(np.array([T]), np.stack([chosen, q]), np.stack([still, v]), np.stack([still, a]))
+                if rest is not None:
+                    entry = entry.with_approach(rest, limits)
                 if accept(entry):
                     return entry
     raise ExcitationError(
@@ -176,7 +181,7 @@ class FourierShape:
     ) -> FourierShape:
         """Choose where to enter the series, and polynomials from and to rest that `accept` allows."""
         refusal: ExcitationError | None = None
-        for phase in _phases_far_from_limits(coefficients, period, limits):
+        for phase in _phases_far_from_limits(coefficients, period, limits, rest):
             q, v, a = (x[0] for x in _sample_series(coefficients, period, np.array([phase])))
             try:
                 entry = find_entry_segment((q, v, a), limits, rest, names, accept)
@@ -237,10 +242,18 @@ def _sample_series(x: Array, period: float, t: Array) -> tuple[Array, Array, Arr
     return basis.q @ x.T, basis.v @ x.T, basis.a @ x.T
 
 
-def _phases_far_from_limits(x: Array, period: float, limits: Limits) -> list[float]:
-    """A few instants at which speeds and accelerations are far from their limits, the farthest first."""
+def _phases_far_from_limits(x: Array, period: float, limits: Limits, rest: Array | None) -> list[float]:
+    """A few instants at which speeds and accelerations are far from their limits, the farthest first.
+
+    With a pose of rest (n,), that comes first whose pose is reached from there in the shortest time.
+    """
     t = np.arange(SAMPLES, dtype=np.float64) * (period / SAMPLES)
-    _, v, a = _sample_series(x, period, t)
+    q, v, a = _sample_series(x, period, t)
     use = np.maximum(np.abs(v) / limits.velocity, np.abs(a) / limits.acceleration)
     calm = np.argsort(use.max(axis=1))[: SAMPLES // 2]
-    return [float(t[k]) for k in calm[:: len(calm) // _PHASES]]
+    chosen = calm[:: len(calm) // _PHASES]
+    if rest is not None:
+        way = np.abs(q[chosen] - rest)
+        needed = np.maximum(way / limits.velocity, np.sqrt(way / limits.acceleration))
+        chosen = chosen[np.argsort(needed.max(axis=1), kind="stable")]
+    return [float(t[k]) for k in chosen]

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.optimize
 
 from dynid.excitation.criteria import Criterion, criterion_of_repeated_rows, find_criterion
-from dynid.excitation.feasibility import Effort
+from dynid.excitation.feasibility import BUFFER, Clearance, Effort, Violation
 from dynid.excitation.fourier import Basis, derivative_peaks, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
-from dynid.excitation.shape import middle_and_half_range
+from dynid.excitation.shape import Extremes, middle_and_half_range
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
@@ -103,6 +103,7 @@ class FourierProblem:
     harmonics: int
     target: Array | None = None
     information: Information | None = None
+    clearance: Clearance | None = None
 
     @property
     def mid_range(self) -> Array:
@@ -163,6 +164,8 @@ def search_series_from_start(
     )
     judge, columns = problem.criterion_for(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
+    if problem.clearance is not None:
+        x[:, 0] = _free_posture(problem, problem.clearance, seed) - problem.mid_range
     shape = x.shape
     smooth_rows = _differentiable_rows(problem)
     recorder = Recorder()
@@ -184,6 +187,9 @@ def search_series_from_start(
             value += 100.0 * extra
             gradient = tuple(g + 100.0 * m for g, m in zip(gradient, more, strict=True))  # type: ignore[assignment]
         by_y = sum(g.T @ B for g, B in zip(gradient, (basis.q, basis.v, basis.a), strict=True))
+        if problem.clearance is not None:
+            extra, more_y = _cell_penalty(problem, problem.clearance, y, sharp, buffer)
+            value, by_y = value + extra, by_y + more_y
         return value, bounded.pull_back(x, tight, np.asarray(by_y)).ravel()
 
     def keep_iterate(intermediate_result: scipy.optimize.OptimizeResult) -> None:
@@ -192,7 +198,7 @@ def search_series_from_start(
         x = np.array(intermediate_result.x).reshape(shape)
         recorder.end_iteration()
 
-    tight = STAGES[0][1]
+    tight, buffer = STAGES[0][1], BUFFER
     for sharp, tight, steps in STAGES:
         try:
             found = scipy.optimize.minimize(
@@ -202,9 +208,23 @@ def search_series_from_start(
         except _OutOfTimeError:
             break
         x = found.x.reshape(shape)
+    for _ in range(0 if problem.clearance is None else TIGHTENINGS):
+        if cell_is_kept(problem, scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])[1]):
+            break
+        buffer += BUFFER
+        try:
+            found = scipy.optimize.minimize(
+                objective, x.ravel(), args=(sharp, tight), jac=True, method="L-BFGS-B",
+                callback=keep_iterate, options={"maxiter": TIGHTENED_STEPS, "maxcor": 20},
+            )  # fmt: skip
+        except _OutOfTimeError:
+            break
+        x = found.x.reshape(shape)
     value, y = scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])
     if problem.effort is not None:
         value, y = _shrink_to_effort(problem, problem.effort, value, y)
+    if problem.clearance is not None and np.isfinite(value):
+        value, y = _shrink_to_cell(problem, problem.clearance, value, y)
     recorder.pause_clock()
     return value, FoundSeries(seed, y, recorder)
 
@@ -234,6 +254,75 @@ def _shrink_to_effort(problem: FourierProblem, effort: Effort, value: float, y: 
             return problem.criterion_value(scale * y), scale * y
         scale *= 0.95
     return np.inf, y
+
+
+# Clearance and the speed of the tool: a penalty at samples while searching, and a proof at the end.
+
+
+FREE = 0.05
+"""Clearance (m) beyond what is needed at which a posture to start from is good enough."""
+TRIED = 200
+TIGHTENINGS, TIGHTENED_STEPS = 3, 40
+"""How often a search goes on with more clearance where the proof failed, and its iterations."""
+SCALES = (0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
+"""Factors by which a motion that is not proven is shrunk."""
+
+
+def _cell_penalty(
+    problem: FourierProblem, clearance: Clearance, y: Array, sharp: float, buffer: float
+) -> tuple[float, Array]:
+    """Penalty of missing clearance, and its gradient by y; at more instants towards the end of a search."""
+    t, basis = problem.sample_instants(SAMPLES if sharp < STAGES[-1][0] else 2 * SAMPLES)
+    extra, slopes = clearance.penalty(problem.motion_of_coefficients(y, basis, t), buffer)
+    by_y = sum(g.T @ B for g, B in zip(slopes, (basis.q, basis.v, basis.a), strict=True))
+    return 100.0 * extra, 100.0 * np.asarray(by_y)
+
+
+def _free_posture(problem: FourierProblem, clearance: Clearance, seed: int) -> Array:
+    """Random posture with much clearance, or the best of those tried."""
+    q = clearance.random_postures(problem.limits, TRIED, seed)[2:]
+    slack, _ = clearance.slack(q)
+    return np.asarray(q[int(np.argmax(np.minimum(slack, FREE)))])
+
+
+def violation_of_series(problem: FourierProblem, clearance: Clearance, y: Array) -> Violation | None:
+    """What a series violates in the cell at any instant, if anything."""
+
+    def sample(t: Array) -> Motion:
+        """Motion at instants."""
+        return problem.motion_of_coefficients(y, Basis.at_instants(t, problem.period, problem.harmonics), t)
+
+    lowest, highest = series_extremes(y, problem.period)
+    extremes = Extremes(lowest + problem.mid_range, highest + problem.mid_range, *derivative_peaks(y, problem.period))
+    return clearance.first_violation(sample, problem.period, extremes)
+
+
+def _shrink_to_cell(problem: FourierProblem, clearance: Clearance, value: float, y: Array) -> tuple[float, Array]:
+    """Shrink y about its freest or its mean posture by the largest of some factors by which it keeps its clearance."""
+    if cell_is_kept(problem, y):
+        return value, y
+    t, basis = problem.sample_instants(SAMPLES)
+    q = problem.motion_of_coefficients(y, basis, t).q
+    slack, _ = clearance.slack(q)
+    for scale in SCALES:
+        for about in (q[int(np.argmax(slack))] - problem.mid_range, y[:, 0]):
+            z = scale * y
+            z[:, 0] += (1.0 - scale) * about
+            if cell_is_kept(problem, z) and _torques_fit(problem, z):
+                return problem.criterion_value(z), z
+    return np.inf, y
+
+
+def cell_is_kept(problem: FourierProblem, y: Array) -> bool:
+    """Whether a series is proven to keep its clearance and the speed of the tool."""
+    return problem.clearance is None or violation_of_series(problem, problem.clearance, y) is None
+
+
+def _torques_fit(problem: FourierProblem, y: Array) -> bool:
+    """Whether the torques of a periodic motion keep their limits."""
+    t, basis = problem.sample_instants(round(torque_check_rate(problem) * problem.period))
+    motion = problem.motion_of_coefficients(y, basis, t)
+    return problem.effort is None or bool(problem.effort.use_of_limits(motion).max() <= 1.0)
 
 
 def random_coefficients(problem: FourierProblem, seed: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +93,7 @@ class PointsShape:
 
     @property
     def segments(self) -> Array | None:
-        """Durations in s: entry, the r segments between points, exit, (r + 2,); None without a motion."""
+        """Durations in s: entry, the r segments between points, exit, any approach; None without a motion."""
         return None if self.path is None else self.path.u
 
     @property
@@ -130,6 +130,12 @@ class PointsShape:
         path = self.path
         return shape_of_path(Quintics(path.u, middle + factors * (path.q - middle), factors * path.v, factors * path.a))
 
+    def with_approach(self, pose: Array, limits: Limits) -> PointsShape:
+        """The shape with a slow way from a pose (n,) to its first posture, and back to it from its last one."""
+        path = self._require_path().with_approach(pose, limits)
+        later = path.duration - self.duration
+        return replace(self, times=self.times + later, path=path.backwards().with_approach(pose, limits).backwards())
+
     def _require_path(self) -> Quintics:
         """The path; ExcitationError where points have none."""
         if self.path is None:
@@ -155,14 +161,10 @@ SPREAD = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointVariables:
-    """Free variables z behind the points: every z gives points inside the box (Gautier & Khalil 1992, section 4.2).
-
-    rest (n,): the pose before and after the points; where it is given, the variables of rest have no effect.
-    """
+    """Free variables z behind the points: every z gives points inside the box (Gautier & Khalil 1992, section 4.2)."""
 
     box: PointLimits
     points: int
-    rest: Array | None = None
 
     @property
     def has_motion(self) -> bool:
@@ -187,18 +189,7 @@ class PointVariables:
         if not self.has_motion:
             return z
         rest = np.arcsin(0.98 * x[0, [0, -1]]).ravel()
-        return np.concatenate([z, np.zeros(x[0].size), rest, self._initial_segment_times(x[0])])
-
-    def _initial_segment_times(self, x: Array) -> Array:
-        """Variables of the segment times at the start, long enough from and to a given rest."""
-        times = np.zeros(self.points + 1)
-        if self.rest is None:
-            return times
-        way = np.abs(self.box.middle + 0.98 * self.box.reach * x[[0, -1]] - self.rest)
-        needed = np.maximum(2.0 * way / self.box.speed, np.sqrt(6.0 * way / self.box.acceleration)).max(axis=1)
-        share = np.log(np.maximum(needed, self.box.usual_segment_time) / self.box.usual_segment_time) / SPREAD
-        times[[0, -1]] = SPREAD * np.arctanh(np.minimum(share, 0.9))
-        return times
+        return np.concatenate([z, np.zeros(x[0].size), rest, np.zeros(self.points + 1)])
 
     def points_at(self, z: Array) -> PointsShape:
         """Points of variables z, and the path through them where they have one."""
@@ -209,8 +200,6 @@ class PointVariables:
             return PointsShape(np.arange(float(self.points)), q + self.box.middle, v, np.zeros(shape), None)
         q, v, a = self.half_widths * np.sin(z[: 3 * size].reshape(3, *shape))
         rest = self.box.reach * np.sin(z[3 * size : -self.points - 1].reshape(2, -1))
-        if self.rest is not None:
-            rest = np.tile(self.rest - self.box.middle, (2, 1))
         u = self.box.usual_segment_time * np.exp(SPREAD * np.tanh(z[-self.points - 1 :] / SPREAD))
         still = np.zeros((1, shape[1]))
         q = np.concatenate([rest[:1], q, rest[1:]]) + self.box.middle
@@ -225,8 +214,6 @@ class PointVariables:
         if not self.has_motion:
             return slope
         rest = by_rest * self.box.reach * np.cos(z[3 * size : -self.points - 1].reshape(2, -1))
-        if self.rest is not None:
-            rest = np.zeros_like(rest)
         y = np.tanh(z[-self.points - 1 :] / SPREAD)
         u = self.box.usual_segment_time * np.exp(SPREAD * y)
         return np.concatenate([slope, rest.ravel(), by_u * u * (1.0 - y**2)])

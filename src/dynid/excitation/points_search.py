@@ -181,22 +181,17 @@ class PointsSearch:
         return replace(self, tight=self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque]))
 
     def shrink_into_limits(self, z: Array) -> PointsShape | None:
-        """Shrink each joint's motion about its mid-range, or a given rest, until no limit is broken at any instant.
+        """Shrink each joint's motion about its mid-range until no limit is broken at any instant.
 
         Position, speed and acceleration of a joint shrink alike, so this always ends in a valid motion; after a
         search that ended near its limits it moves little. None where torque limits stop it however small it is.
         """
         shape, slack = self.unknowns.points_at(z), 1e-12
-        box, rest = self.unknowns.box, self.unknowns.rest
-        middle = box.middle if rest is None else rest
+        middle = self.unknowns.box.middle
         while (use := self.use_of_limits(shape).max(axis=0)).max() > 1.0:
-            x = shape.extremes()
-            ways = np.stack([x.highest - middle, middle - x.lowest])
-            rooms = np.stack([box.middle + box.reach - middle, middle - box.middle + box.reach])
-            use = np.maximum((ways / rooms).max(axis=0), self.use_of_limits(shape)[1:].max(axis=0))
             shape = shape.shrink_about(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
             slack *= 4.0
-        return shape if self.effort is None else shrink_to_effort(shape, self.effort, rest)
+        return shape if self.effort is None else shrink_to_effort(shape, self.effort)
 
     def with_entry_scale(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
         """Return the stage with the largest entry of W at its start as the scale of entries."""
@@ -266,13 +261,13 @@ class BestShape:
             self.shape, self.start, self.value = shape, self.z, value
 
 
-def shrink_to_effort(shape: PointsShape, effort: Effort, rest: Array | None = None) -> PointsShape | None:
-    """The shape shrunk until its torques fit, about a given rest, else the pose on its path that is easiest to hold.
+def shrink_to_effort(shape: PointsShape, effort: Effort) -> PointsShape | None:
+    """The shape shrunk until its torques fit, about the pose on its path that is easiest to hold.
 
     The last resort: a search that ended within its torque limits leaves nothing to shrink.
     """
     q = shape.motion(POSES_RATE).q
-    pose = q[np.argmin(effort.holding_torque_shares(q).max(axis=1))] if rest is None else rest
+    pose = q[np.argmin(effort.holding_torque_shares(q).max(axis=1))]
 
     def shrink_repeatedly(times: int) -> PointsShape | None:
         """Shrunk so many times by 5 %, where torques fit then."""
@@ -338,8 +333,6 @@ def refine_best_start(best: BestShape, time_left: Callable[[], float], recorder:
 
 STARTS = 8
 WITHOUT_ACCELERATION = ("energy", "momentum")
-ROOM = 1e-3
-"""Least distance of a rest pose from a position limit, over half the range."""
 HOPELESS = 1e10
 """A condition number that stands for dependent columns."""
 
@@ -358,15 +351,13 @@ def design_points(
     time_left: Callable[[], float] = lambda: np.inf,
     on_progress: Callable[[str, float], None] | None = None,
     on_history: Callable[[SearchHistory], None] | None = None,
-    rest: Array | None = None,
     target: Array | None = None,
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
-    `on_history` is told how the search went. rest (n,): where the motion starts and ends, chosen where missing.
-    target (k, b): rows of criterion v.
+    `on_history` is told how the search went. target (k, b): rows of criterion v.
     """
     box = _checked_point_limits(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
@@ -377,9 +368,7 @@ def design_points(
         )  # fmt: skip
     goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count), target)
     effort = effort if box.has_motion else None
-    if rest is not None:
-        _check_rest_pose(rest, box, rows.robot.joint_names)
-    search = PointsSearch(rows, goal, PointVariables(box, points + 1, rest), np.full((5, rows.robot.n), 0.999), effort)
+    search = PointsSearch(rows, goal, PointVariables(box, points + 1), np.full((5, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
     candidates = run_starts(search_points_from_start, (search, seed), list(range(starts)), budget, on_progress)
@@ -448,17 +437,6 @@ def _checked_point_limits(rows: BaseRows, limits: Limits, points: int, starts: i
             limits=Wording("limits['acceleration']", "--acceleration"),
         )  # fmt: skip
     return box
-
-
-def _check_rest_pose(rest: Array, box: PointLimits, names: tuple[str, ...]) -> None:
-    """Raise where a joint rests at its position limit: shrinking the motion could not keep it inside."""
-    room = box.reach - np.abs(rest - box.middle)
-    if room.min() < ROOM * box.reach[int(np.argmin(room))]:
-        name = names[int(np.argmin(room))]
-        raise ExcitationError(
-            "rest_pose_at_limit", "the rest pose has joint '{joint}' at its position limit", "a motion needs some "
-            "room there", joint=name,
-        )  # fmt: skip
 
 
 def _noise_per_row(noise: float | Array | None, count: int) -> Array | None:

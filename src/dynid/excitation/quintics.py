@@ -11,10 +11,13 @@ import numpy as np
 
 from dynid.excitation.shape import Extremes
 from dynid.robot.motion import Motion
+from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
 
 DEGREE = 5
 BISECTIONS = 60
+APPROACH, SHORTEST = 0.25, 1.0
+"""Share of the speed limits on the way from a given pose to the motion and back, and its least duration (s)."""
 
 
 def _hermite_coefficients() -> Array:
@@ -130,6 +133,28 @@ class Quintics:
         q, v, a, jerk = (evaluate_polynomials(part, turning_points(part)) for part in parts)
         speed, acceleration, jerk = (np.abs(x).max(axis=-1) / u**k for k, x in enumerate((v, a, jerk), 1))
         return q.min(axis=-1), q.max(axis=-1), speed, acceleration, jerk
+
+    def backwards(self) -> Quintics:
+        """The same path from its end to its beginning."""
+        return Quintics(self.u[::-1], self.q[::-1], -self.v[::-1], self.a[::-1])
+
+    def with_approach(self, pose: Array, limits: Limits) -> Quintics:
+        """The path, which begins at rest, after a slow straight way to it from rest in a pose (n,).
+
+        Joints reach at most APPROACH of their velocity limits, its square of their acceleration limits, its cube of
+        their jerk limits: a quintic from rest to rest over a way d in T has peaks of 15/8 d/T, 10/sqrt(3) d/T^2 and
+        60 d/T^3.
+        """
+        way = np.abs(self.q[0] - pose)
+        if not way.any():
+            return self
+        by_speed = 15.0 / 8.0 * way / (APPROACH * limits.velocity)
+        by_acceleration = np.sqrt(10.0 / np.sqrt(3.0) * way / limits.acceleration) / APPROACH
+        by_jerk = np.cbrt(60.0 * way / limits.jerk) / APPROACH
+        u = max(SHORTEST, 1.0001 * float(np.max([by_speed, by_acceleration, by_jerk])))
+        still = np.zeros((1, len(pose)))
+        q, v, a = (np.concatenate([x, y]) for x, y in ((pose[None], self.q), (still, self.v), (still, self.a)))
+        return Quintics(np.concatenate([[u], self.u]), q, v, a)
 
     def extremes(self) -> Extremes:
         """Exact extremes over all time."""

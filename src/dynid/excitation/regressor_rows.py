@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.friction import find_friction_block, friction_columns, friction_rows
+from dynid.dynamics.friction import HARMONICS, PLAIN, find_friction_block, friction_columns, friction_rows
 from dynid.dynamics.regressor import find_model
 from dynid.dynamics.scene import Scene, Stage, standard_columns
 from dynid.errors import FIX_THE_BASE, ExcitationError
@@ -187,4 +187,29 @@ class RowsAlong:
         if rows.rounding is not None and "coulomb" in rows.friction:
             slope = (1.0 - np.tanh(self.motion.v / rows.rounding) ** 2) / rows.rounding
             gv += slope * parts[:, joints, rows.friction_column("coulomb") + joints]
+        for block in rows.friction:
+            if block not in PLAIN:
+                for k, (by_q, by_v) in enumerate(_friction_slopes(block, self.motion.q, self.motion.v)):
+                    part = parts[:, joints, rows.friction_column(block) + k * rows.robot.n + joints]
+                    gq, gv = gq + by_q * part, gv + by_v * part
         return gq, gv, ga
+
+
+STEP = 1e-6
+"""Of differences of friction columns, rad and rad/s."""
+
+
+def _friction_slopes(block: str, q: Array, v: Array) -> list[tuple[Array, Array]]:
+    """Slopes (N, n) by q and v of each column of a block, jumps of a sign left out; none of blocks with a memory."""
+    if block in HARMONICS:
+        k = HARMONICS[block]
+        return [(k * np.cos(k * q), 0.0 * v), (-k * np.sin(k * q), 0.0 * v)]
+    value = find_friction_block(block).value
+    if value is None:
+        return []
+    ends = [value(q + STEP, v), value(q - STEP, v), value(q, v + STEP), value(q, v - STEP)]
+    smooth = np.abs(v) > STEP
+    return [
+        ((after - before) / (2.0 * STEP), np.where(smooth, (faster - slower) / (2.0 * STEP), 0.0))
+        for after, before, faster, slower in zip(*ends, strict=True)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from dynid.excitation.excitation import Excitation, noise_per_channel
+from dynid.excitation.feasibility import BeforeRun
 from dynid.excitation.history import Descent, SearchHistory
 from dynid.excitation.points import PointsShape
 from dynid.identifiability.base_parameters import base_parameters
+from dynid.messages import command_line_wording
 from dynid.report.drawing import draw_path
 from dynid.report.elements import (
     COLOURS,
@@ -167,18 +170,68 @@ class DesignedMotion:
     excitation: Excitation
     motion: Motion
     noise: Array
+    file: Path
 
 
 def write_page(excitation: Excitation, path: Path, *, noise: float | Sequence[float] | Array | None = None) -> None:
     """Write one HTML file with everything inside it; noise: of each channel, else that of the design, else 1."""
     sigma = excitation.assumed_noise if noise is None else noise_per_channel(noise, excitation.rows.rows_per_sample)
-    design = DesignedMotion(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), sigma)
+    design = DesignedMotion(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), sigma, path)
     summary = (
         f"{excitation.duration:.1f} s from rest to rest; condition number {excitation.condition:.4g} of "
         f"{len(excitation.rows.names)} base columns ({excitation.rows.model} model); "
         f"{margin_text(excitation)}, proven over all time."
     )
     write_text(path, render_page(f"Exciting motion for {excitation.robot.name}", design, SECTIONS, lead=summary))
+
+
+def before_run_lines(known: BeforeRun, excitation: Excitation, file: Path | None) -> list[tuple[str, str]]:
+    """What to know before a motion is run, line by line: a heading and its text; file: where the motion is written."""
+    plane = "floor" if excitation.clearance and excitation.clearance.cell.floor is not None else "mounting plane"
+    heights = ", ".join(f"{name} {z:.3f}" for name, z in known.lowest.items())
+    shape = " (capsules along the skeleton)" if known.as_capsules else ""
+    lines = [(f"lowest point of each link, z in m{shape}", heights)]
+    if known.below:
+        name, depth = max(known.below.items(), key=lambda item: item[1])
+        others = f", {len(known.below) - 1} more links too" if len(known.below) > 1 else ""
+        where = f"{plane} z = {known.base_plane:g} m"
+        lines.append(("below", f"link {name} goes {1000 * depth:.0f} mm below the {where}{others}"))
+    limit = None if excitation.clearance is None else excitation.clearance.cell.tool_speed
+    allowed = "" if limit is None else f" of {limit:g} m/s allowed"
+    lines.append(("largest speed of the tool", f"{known.tool_speed:.2f} m/s{allowed}"))
+    if known.torques:
+        shares = ", ".join(f"{name} {100 * peak / most:.0f} %" for name, (peak, most) in known.torques.items())
+        lines.append(("largest torques over their limits", shares))
+    lines.append(("checked", "; ".join(known.checked)))
+    lines += [("not checked", command_line_wording(text)) for text in known.unchecked]
+    return [*lines, ("look at it first", view_command(excitation, file))]
+
+
+def view_command(excitation: Excitation, file: Path | None) -> str:
+    """Command that shows the motion, in the shell's words."""
+    robot, clearance = excitation.robot, excitation.clearance
+    words = ["dynid", "view", robot.source if Path(robot.source).is_file() else robot.name]
+    words.append("traj.csv" if file is None else str(file.with_suffix(".csv")))
+    words += ["--obstacles", clearance.cell.file] if clearance is not None and clearance.cell.file else []
+    return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeSection:
+    """What to know before the motion is run."""
+
+    name: str = "before"
+    title: str = "Before you run it"
+
+    def build_content(self, subject: DesignedMotion) -> Mapping[str, Any] | None:
+        """Lines of the box; None where there is no motion to run."""
+        known = subject.excitation.before_run
+        if known is None:
+            return None
+        return {
+            "lines": before_run_lines(known, subject.excitation, subject.file),
+            "mark": "weak" if known.below else "good",
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +348,16 @@ class ExpectedSection:
         return {"table": Table("Expected standard deviations", head, ranked, 2), "noise": _noise_text(subject)}
 
 
+def margin_text(excitation: Excitation) -> str:
+    """Words on how far a motion stays from its limits, or which of them it uses up."""
+    if excitation.margin >= SMALLEST_MARGIN:
+        return f"{100 * excitation.margin:.3g} % of every limit is left unused"
+    joint, kind = np.unravel_index(int(np.argmax(excitation.use)), excitation.use.shape)
+    return (
+        f"no margin to the limits: joint '{excitation.robot.joint_names[joint]}' uses all of its {LIMITED[kind]} limit"
+    )
+
+
 def bound_text(excitation: Excitation) -> str | None:
     """Text on how far the motion is from the best one; None where no bound was asked for."""
     excess, least = excitation.excess_over_bound, excitation.least
@@ -304,16 +367,6 @@ def bound_text(excitation: Excitation) -> str | None:
     return (
         f"criterion {excitation.criterion}: within {excess:.2g} of what any motion inside these limits can reach "
         f"({how}; duality gap {100 * least.gap:.2g} %)"
-    )
-
-
-def margin_text(excitation: Excitation) -> str:
-    """Words on how far a motion stays from its limits, or which of them it uses up."""
-    if excitation.margin >= SMALLEST_MARGIN:
-        return f"{100 * excitation.margin:.3g} % of every limit is left unused"
-    joint, kind = np.unravel_index(int(np.argmax(excitation.use)), excitation.use.shape)
-    return (
-        f"no margin to the limits: joint '{excitation.robot.joint_names[joint]}' uses all of its {LIMITED[kind]} limit"
     )
 
 
@@ -384,5 +437,5 @@ def _finite_limits(excitation: Excitation, quantity: str, j: int) -> tuple[float
 
 
 SECTIONS: tuple[Section[DesignedMotion], ...] = (
-    MotionSection(), PathSection(), SearchSection(), ProgressSection(), ExpectedSection(),
+    BeforeSection(), MotionSection(), PathSection(), SearchSection(), ProgressSection(), ExpectedSection(),
 )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.geometry import link_poses
 from dynid.errors import MeshRefusedError
+from dynid.excitation.cell import Solid
 from dynid.messages import Message
 from dynid.robot.io.meshes import MeshFolders
 from dynid.robot.io.urdf import locked_joint_motion, pose_from_origin
@@ -116,6 +117,9 @@ def _segments_by_link(segments: dict[int, list[Array]]) -> dict[int, Array]:
 KINDS = (".stl", ".obj", ".ply", ".glb", ".dae")
 """Mesh files that are read."""
 
+OBSTACLE = (170, 120, 90)
+"""Colour of a cell's solids."""
+
 LARGEST = 100 * 1024 * 1024
 """Bytes of a mesh file; more is a mistake."""
 
@@ -128,6 +132,18 @@ class Shape:
     vertices: Array
     faces: Array
     colour: tuple[int, int, int]
+
+
+def shape_of_solid(solid: Solid) -> Shape:
+    """Shape of a solid of a cell: its triangles, or the hull of its points, thickened."""
+    from trimesh import convex, creation
+
+    if solid.surface:
+        triangles: Any = np.arange(len(solid.points)).reshape(-1, 3)
+        return Shape(solid.link, solid.points, triangles, OBSTACLE)
+    ball = creation.icosphere(subdivisions=1, radius=solid.radius).vertices if solid.radius else np.zeros((1, 3))
+    hull: Any = convex.convex_hull((solid.points[:, None] + ball).reshape(-1, 3))
+    return Shape(solid.link, np.asarray(hull.vertices), np.asarray(hull.faces), OBSTACLE)
 
 
 def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
@@ -274,7 +290,7 @@ class Scene:
         self._shapes: list[Any] = []
         self._frames: dict[int, Any] = {}
         self._add_floor_and_camera(skeleton.reach)
-        covered = {shape.link for shape in shapes}
+        covered = {shape.link for shape in shapes if shape.colour != OBSTACLE}
         for k in range(-1, len(robot.links)):
             self._frames[k] = server.scene.add_frame(
                 f"/robot/{k}", axes_length=0.08 * skeleton.reach, axes_radius=0.004 * skeleton.reach,

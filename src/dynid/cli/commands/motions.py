@@ -28,8 +28,14 @@ from dynid.errors import DynidError
 def excite(
     robot: RobotArgument,
     *,
-    out: Annotated[Path | None, typer.Option("--out", help="a .csv; a ROS .yaml and an .html go beside it")] = None,
-    rate: Annotated[float, typer.Option(help="samples per second of the files")] = 100.0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help=".csv with a ROS 2 .yaml beside it, .yaml, .json or .script (URScript); .html too"),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="samples per second of the files (default: 100; .script: the controller's)")
+    ] = None,
+    speed: Annotated[str, typer.Option(help="share of the designed speed, for a rehearsal: 25% or 0.25")] = "100%",
     shape: Annotated[str, typer.Option(help="fourier or points")] = "fourier",
     model: Annotated[str | None, typer.Option(help="torque, energy, momentum or reaction")] = None,
     criterion: Annotated[
@@ -49,6 +55,9 @@ def excite(
     acceleration: Annotated[str | None, typer.Option(help="limit in rad/s^2 or m/s^2, likewise")] = None,
     jerk: Annotated[str | None, typer.Option(help="limit in rad/s^3 or m/s^3, likewise")] = None,
     margin: Annotated[float, typer.Option(help="share of the limits to leave unused (effort excepted)")] = 0.05,
+    rest: Annotated[
+        str | None, typer.Option(help="posture to start from and return to: rad or m, one per joint")
+    ] = None,
     duration: Annotated[float | None, typer.Option(help="period of the fourier shape in s")] = None,
     harmonics: Annotated[int, typer.Option(help="multiples of the base frequency")] = 5,
     periods: Annotated[int, typer.Option(help="how often the period is repeated")] = 1,
@@ -66,6 +75,10 @@ def excite(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
+    floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m")] = None,
+    obstacles: Annotated[Path | None, typer.Option(help="a .toml of boxes, planes, meshes, tool and payload")] = None,
+    clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,
+    tool_speed: Annotated[float | None, typer.Option(help="largest speed of the tool, m/s")] = None,
     weights: Annotated[
         str | None, typer.Option(help="of condition and scaling, for condition+scaling: l1,l2 or l1,l2,power")
     ] = None,
@@ -85,6 +98,7 @@ def excite(
     from dynid.cli import log_options, terminal
     from dynid.cli.output import motions
     from dynid.excitation.design import design_excitation, pareto_front
+    from dynid.excitation.excitation import SUFFIXES, check_motion_file
 
     if pareto:
         refuse_unused_options(
@@ -92,15 +106,20 @@ def excite(
             "--pareto compares designs; take the weights of one for --criterion condition+scaling --weights",
         )
     keep = [Path(robot), *(file for file in (task, after) if file is not None)]
-    terminal.check_output_path("--out", out, suffixes=(".csv",), keep=keep)
-    if not 0.0 < rate < float("inf"):
+    log_options.check_output_files(out, json, suffixes=SUFFIXES, keep=keep)
+    if rate is not None and not 0.0 < rate < float("inf"):
         raise DynidError(
             "rate_not_positive", "--rate {rate:g}:", "give a positive number of samples per second", rate=rate,
         )  # fmt: skip
-    terminal.check_output_path("--json", json, keep=keep)
+    share = motions.parse_speed(speed)
     if out is None:
-        refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
+        refuse_unused_options(
+            {"--rate": rate, "--speed": share != 1.0}, "is about the files of --out, which is missing"
+        )
     loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
+    if out is not None:
+        check_motion_file(loaded, out, rate)
+    posture = None if rest is None else parse_numbers(rest, "--rest", f"the {loaded.n} joint positions")
     limits = log_options.limits_from_options(loaded, position, velocity, acceleration, jerk)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
@@ -112,7 +131,9 @@ def excite(
             design_excitation, loaded, shape=shape, model=model, rotor_inertia=rotor_inertia, limits=limits,
             friction=None if friction is None else tuple(word for word in friction.split(",") if word),
             duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
-            periods=periods, noise=noise, task=task, margin=margin, after=after, target=target, bound=bound,
+            periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
+            rest=posture, obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
+            bound=bound,
         )  # fmt: skip
         if pareto:
             front = pareto_front(design, on_progress=report)
@@ -125,11 +146,14 @@ def excite(
         screen.print(motions.front_table(loaded, front))
         outputs.finish(tuple(dict.fromkeys(said for point in front for said in point.excitation.warnings)))
         return
-    for place, write in motions.excitation_output_files(found, out, rate) if out else ():
+    for place, write in motions.excitation_output_files(found, out, rate, share) if out else ():
         outputs.write_file(place, write)
-    outputs.write_json_file(json, lambda: motions.excitation_json_data(found, outputs.written))
+    outputs.write_json_file(json, lambda: motions.excitation_json_data(found, outputs.written, share))
     terminal.show_notes(loaded, screen)
+    motions.show_before_run(found, out, screen)
     motions.show_excitation(found, screen)
+    if out is not None and share < 1.0:
+        motions.show_rehearsal(found, out, share, screen)
     outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
@@ -152,6 +176,7 @@ def view(
     order: OrderOption = None,
     header: HeaderOption = None,
     rows: RowsOption = None,
+    obstacles: Annotated[Path | None, typer.Option(help="a .toml of a cell, as for excite, to show around it")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -167,7 +192,7 @@ def view(
     terminal.check_output_path("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
-    if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
+    if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml", ".script"):
         reading = {
             "--column": column, "--sign": sign, "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
@@ -181,6 +206,7 @@ def view(
         loaded = motions.robot_with_joints_of_path(trajectory, loaded, reader)
         path = motions.read_joint_path(trajectory, loaded, reader)
     shapes, notes = motions.read_urdf_shapes(robot, loaded)
+    shapes += [] if obstacles is None else motions.read_cell_shapes(obstacles, loaded)
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
     motions.show_shape_notes(notes, screen)

@@ -12,15 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.cli.log_options import LogReader
-from dynid.cli.output.recordings import read_motion, robot_with_joints_of_motion
-from dynid.cli.terminal import escape_markup, show_note
+from dynid.cli.output.recordings import read_motion, read_script_positions, robot_with_joints_of_motion
+from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
+from dynid.excitation.cell import read_cell
 from dynid.excitation.design import ParetoPoint
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
-from dynid.report.excitation import LIMITED, bound_text, margin_text, nominal_base_values, write_page
+from dynid.report.excitation import (
+    LIMITED,
+    before_run_lines,
+    bound_text,
+    margin_text,
+    nominal_base_values,
+    write_page,
+)
 from dynid.robot.robot import Robot
-from dynid.viewer.scene import Shape, read_shapes
+from dynid.viewer.scene import Shape, read_shapes, shape_of_solid
 from dynid.viewer.server import JointPath, make_joint_path
 
 if TYPE_CHECKING:
@@ -47,6 +55,18 @@ def require_acceleration_limits(robot: Robot, limits: Mapping[str, object] | Non
         )  # fmt: skip
 
 
+def show_before_run(excitation: Excitation, out: Path | None, screen: Console) -> None:
+    """Print the box of what to know before the motion is run."""
+    from rich.panel import Panel
+
+    known = excitation.before_run
+    if known is None:
+        return
+    lines = before_run_lines(known, excitation, out)
+    text = "\n".join(f"{escape_markup(name)}: {escape_markup(said)}" for name, said in lines)
+    screen.print(Panel(text, title="before you run it", title_align="left", highlight=False))
+
+
 def show_excitation(excitation: Excitation, screen: Console) -> None:
     """Print the figures, the use of limits, and the errors to expect."""
     screen.print(
@@ -57,8 +77,9 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
     )
     if excitation.criterion == "v":
         first, value = (100 * math.sqrt(x) for x in (excitation.first_value, excitation.value))
+        size = "limits" if np.isfinite(excitation.limits.effort).all() else "usual size"
         screen.print(
-            f"criterion v: torques predicted to {value:.3g} % of their limits (root mean square), {first:.3g} % for a "
+            f"criterion v: torques predicted to {value:.3g} % of their {size} (root mean square), {first:.3g} % for a "
             "random motion",
             highlight=False,
         )
@@ -75,7 +96,7 @@ def show_excitation(excitation: Excitation, screen: Console) -> None:
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
     screen.print(expected_errors_table(excitation) if excitation.information is None else target_table(excitation))
     screen.print(
-        f"{margin_text(excitation)}; no limit is exceeded at any instant (proven by roots)",
+        f"{margin_text(excitation)}; the limits hold at every instant, proven by roots",
         highlight=False,
         markup=False,
     )
@@ -151,16 +172,49 @@ def front_json_data(robot: Robot, front: Sequence[ParetoPoint]) -> dict[str, obj
     return {"robot": robot.name, "front": points}
 
 
+def parse_speed(text: str) -> float:
+    """Parse --speed: a share of the designed speed, `25%` or `0.25`."""
+    try:
+        speed = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        speed = math.nan
+    if not 0.0 < speed <= 1.0:
+        raise DynidError(
+            "speed_out_of_range", "--speed {text}:", "give a share of the designed speed, such as 25% or 0.25",
+            text=text,
+        )  # fmt: skip
+    return speed
+
+
 def excitation_output_files(
-    excitation: Excitation, out: Path, rate: float
+    excitation: Excitation, out: Path, rate: float | None, speed: float
 ) -> list[tuple[Path, Callable[[Path], object]]]:
-    """Files to write with their writers: the CSV, a ROS trajectory and a page beside it."""
-    save = partial(excitation.save, rate=rate)
-    page = partial(write_page, excitation)
-    return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
+    """Files to write with their writers: the motion, with a ROS goal beside a CSV, and a page.
+
+    A rehearsal takes the name that was given, so that nobody runs it fast by mistake; the motion at full speed goes
+    beside it.
+    """
+    places = [out, out.with_suffix(".yaml")] if out.suffix.lower() == ".csv" else [out]
+    files: list[tuple[Path, Callable[[Path], object]]] = [
+        (place, partial(excitation.save, rate=rate, speed=speed)) for place in places
+    ]
+    if speed < 1.0:
+        fast = [place.with_stem(f"{place.stem}_full_speed") for place in places]
+        files += [(place, partial(excitation.save, rate=rate)) for place in fast]
+    return [*files, (out.with_suffix(".html"), partial(write_page, excitation))]
 
 
-def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
+def show_rehearsal(excitation: Excitation, out: Path, speed: float, screen: Console) -> None:
+    """Print what a rehearsal is for, and where the motion at full speed is."""
+    print_line(
+        screen,
+        f"rehearsal: {out.name} follows the same path at {100.0 * speed:.4g} % of the speed, in "
+        f"{excitation.duration / speed:.1f} s. It is for watching: friction and inertias are identified poorly from "
+        f"it. The motion to identify from is {out.stem}_full_speed{out.suffix}.",
+    )
+
+
+def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: float) -> dict[str, object]:
     """Data of the designed motion for `--json`; noise: one number, or a list of one per channel where they differ."""
     noise = excitation.assumed_noise
     return {
@@ -176,10 +230,12 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[s
         "scaling": excitation.scaling,
         "margin": excitation.margin,
         "duration": excitation.duration,
+        "speed": speed,
         "use": {
             name: dict(zip(LIMITED, map(float, use), strict=True))
             for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
         },
+        "before_run": None if excitation.before_run is None else excitation.before_run.facts(),
         "noise": float(noise[0]) if (noise == noise[0]).all() else noise.tolist(),
         "expected_errors": excitation.expected,
         "targets": {
@@ -201,7 +257,7 @@ SHOWN = 5
 
 def robot_with_joints_of_path(file: Path, robot: Robot, reader: LogReader) -> Robot:
     """Robot without the joints that a motion or log does not have."""
-    if file.suffix.lower() in (".json", ".yaml", ".yml"):
+    if file.suffix.lower() in (".json", ".yaml", ".yml", ".script"):
         return robot_with_joints_of_motion(file, robot)
     reader.read_log(str(file))
     return reader.robot_with_locks()
@@ -217,6 +273,8 @@ def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         motion = read_motion(file, robot)
         return make_joint_path(robot, motion.t, motion.q)
+    if file.suffix.lower() == ".script":
+        return make_joint_path(robot, *read_script_positions(file, robot))
     log = reader.read_log(str(file))
     try:
         return make_joint_path(robot, log.t, log.q)
@@ -230,6 +288,12 @@ def read_urdf_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Messa
     if file.suffix.lower() not in (".urdf", ".xacro") or not file.is_file():
         return [], []
     return read_shapes(file, robot, robot.locks)
+
+
+def read_cell_shapes(obstacles: Path, robot: Robot) -> list[Shape]:
+    """Read the solids of a cell, tool and payload, as shapes to draw; planes are not drawn."""
+    cell = read_cell(robot, obstacles)
+    return [] if cell is None else [shape_of_solid(solid) for solid in (*cell.obstacles, *cell.attached)]
 
 
 def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:

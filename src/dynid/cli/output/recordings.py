@@ -17,6 +17,7 @@ import numpy as np
 from dynid.cli.terminal import escape_markup
 from dynid.concurrency import NEEDS_SPAWN, is_polars_without_threads
 from dynid.errors import DynidError, LogError, MotionError
+from dynid.excitation.excitation import MOST, SCRIPT_STEP
 from dynid.excitation.quintics import Quintics
 from dynid.logs.cameras import Camera, Triangulation, read_cameras, triangulate
 from dynid.logs.column_names import reaction_channels
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SUFFIXES = (".csv", ".parquet", ".npz")
-MOST = 10_000_000
-"""Samples of a resampled motion; more is a mistake in the rate."""
 
 _KEYS = {"positions": "q", "velocities": "v", "accelerations": "a"}
 _YAML_FORM = Message("unknown_yaml", "this is not the YAML that dynid excite writes", "use its .csv or .json")
@@ -43,6 +42,8 @@ _YAML_FORM = Message("unknown_yaml", "this is not the YAML that dynid excite wri
 
 def robot_with_joints_of_motion(path: Path, robot: Robot) -> Robot:
     """Robot with the joints held at 0 that a motion does not have."""
+    if path.suffix.lower() == ".script":
+        return robot
     if path.suffix.lower() not in (".json", ".yaml", ".yml"):
         return robot_with_locks_of(robot, [read_log(path, robot)])
     data = _read_trajectory_file(path)
@@ -52,20 +53,52 @@ def robot_with_joints_of_motion(path: Path, robot: Robot) -> Robot:
     return hold_missing_joints(robot, dict.fromkeys(missing, 0.0), ()) if fits else robot
 
 
-def _read_trajectory_file(path: Path) -> Any:
-    """Read the data of a JointTrajectory from a .json or .yaml file."""
+def read_script_positions(path: Path, robot: Robot) -> tuple[Array, Array]:
+    """Read times (N,) and positions (N, 6) from the URScript that `dynid excite` writes; LogError for others."""
+    text = _read_text(path)
+    rows = re.findall(rf"^ *{SCRIPT_STEP}\(\[([-+.\d,]*)\]\)$", text, re.MULTILINE)
+    step = re.search(r"\bt=(\d[\d.]*)", text)
     try:
-        text = path.read_text(encoding="utf-8")
+        q = np.array([[float(x) for x in row.split(",")] for row in rows])
+        t = np.arange(float(len(q))) * float(step[1] if step else 0.0)
+    except ValueError:
+        q = np.zeros(0)
+    if q.ndim != 2 or len(q) < 2 or not t[1] > 0.0:
+        raise LogError(
+            str(path), "unknown_script", "this is not the URScript that dynid excite writes", "use its .csv or .yaml",
+        )  # fmt: skip
+    if q.shape[1] != robot.n:
+        raise LogError(
+            str(path), "joint_count_mismatch", "the script moves {count} joints; '{name}' has {n}", count=q.shape[1],
+            name=robot.name, n=robot.n,
+        )  # fmt: skip
+    return t, q
+
+
+def _read_trajectory_file(path: Path) -> Any:
+    """Read the data of a JointTrajectory, or of the one in a FollowJointTrajectory goal, from .json or .yaml."""
+    data = _parse_trajectory_text(str(path), _read_text(path), path.suffix.lower())
+    return data["trajectory"] if isinstance(data, Mapping) and "trajectory" in data else data
+
+
+def _read_text(path: Path) -> str:
+    """Read the text of a file."""
+    try:
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise LogError(str(path), "file_unreadable", "cannot be read: {reason}", reason=reason) from error
-    return _parse_trajectory_text(str(path), text, path.suffix.lower())
 
 
 def read_motion(path: Path, robot: Robot) -> Motion:
     """Read a motion t, q, v, a: a JointTrajectory as .json or .yaml, else columns matched as those of a log."""
     if path.suffix.lower() in (".json", ".yaml", ".yml"):
         arrays = _arrays_of_trajectory(str(path), _read_trajectory_file(path), robot)
+    elif path.suffix.lower() == ".script":
+        raise LogError(
+            str(path), "missing_derivatives", "a motion needs velocities and accelerations, which URScript does not "
+            "have", "use the .csv or .yaml of dynid excite",
+        )  # fmt: skip
     else:
         log = read_log(path, robot)
         missing = [what for key, what in (("v", "velocities"), ("a", "accelerations")) if key not in log.channels]
@@ -101,13 +134,17 @@ def _parse_yaml(name: str, text: str) -> dict[str, Any]:
         try:
             if word.startswith('- "'):
                 names.append(json.loads(word[2:]))
+            elif word.startswith("- {"):
+                points.append(json.loads(word[2:]))
+            elif word.startswith("joint_names: ["):
+                names = json.loads(word[13:])
             elif match := re.fullmatch(r"(- )?(\w+): (\[.*\])", word):
                 if match[1]:
                     points.append({})
                 points[-1][match[2]] = json.loads(match[3])
             elif match := re.fullmatch(r"time_from_start: \{sec: (\d+), nanosec: (\d+)\}", word):
                 points[-1]["time_from_start"] = {"sec": int(match[1]), "nanosec": int(match[2])}
-            elif word not in ("", "joint_names:", "points:"):
+            elif word not in ("", "trajectory:", "joint_names:", "points:") and not word.startswith("#"):
                 raise LogError(name, _YAML_FORM)
         except (ValueError, IndexError) as error:
             raise LogError(name, _YAML_FORM) from error

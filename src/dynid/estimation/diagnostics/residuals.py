@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+import scipy.fft
 import scipy.linalg
 from numpy.typing import NDArray
 
@@ -197,6 +198,49 @@ def fit_autoregression(pieces: Sequence[Array], step: float) -> tuple[float, ...
         if loss < least:
             found, least = (variance, *map(float, coefficients)), loss
     return (size * step, *found)
+
+
+def coloured_score_covariance(
+    equation: Equation, unknowns: Unknowns, noise: Array, kept: tuple[Rows, ...], checks: Sequence[ChannelCheck],
+    counts: Sequence[int],
+) -> Array | None:  # fmt: skip
+    """Covariance (unknowns, unknowns) of the scores W'e / noise^2 for residuals e of the channels' autoregressions.
+
+    From rows that were kept, scaled to all, `counts` per channel; None where a channel has no such model, and for
+    models other than torque, after which no motion is designed.
+    """
+    step = _median_time_step(kept)
+    if step is None or equation.options.model != "torque" or not all(check.autoregression for check in checks):
+        return None
+    total = np.zeros((len(unknowns), len(unknowns)))
+    for c, channel in enumerate(equation.channels):
+        length, variance, *coefficients = checks[c].autoregression
+        size, seen = round(length / step), 0.0
+        gram = np.zeros_like(total)
+        for rows in kept:
+            place = unknowns.place[rows.log, channel.columns]
+            own = channel.rows_in_wide(rows.wide)[:, :-1][:, place >= 0]
+            good = channel.are_rows_settled(rows.settled) & channel.are_rows_settled(rows.good)
+            share = np.where(good, channel.row_weights(rows.share), 0.0)
+            seen += float(share.sum())
+            count = len(own) // size
+            if count < 2:
+                continue
+            sums = (own * share[:, None])[: count * size].reshape(count, size, -1).sum(axis=1)
+            span = scipy.fft.next_fast_len(count + PADDING, real=True)
+            response = np.abs(scipy.fft.rfft([1.0, *(-x for x in coefficients)], span))
+            F = scipy.fft.rfft(sums, span, axis=0) / response[:, None]
+            F[0] *= np.sqrt(0.5)
+            F[-1] *= np.sqrt(0.5) if span % 2 == 0 else 1.0
+            both = np.concatenate([F.real, F.imag])
+            used = place[place >= 0]
+            gram[np.ix_(used, used)] += both.T @ both * (2.0 * variance / span / noise[c] ** 4)
+        total += gram * (counts[c] / max(seen, 1.0))
+    return total
+
+
+PADDING = 100
+"""Steps of zeros behind a stretch, so that its end does not correlate with its beginning."""
 
 
 def estimate_delay(
