@@ -155,6 +155,18 @@ def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> N
     assert len(data["expected_errors"]) == 25
 
 
+def test_excite_shows_the_front_of_condition_and_scaling(tmp_path: Path) -> None:
+    facts = tmp_path / "front.json"
+    words = ("--shape", "points", "--points", "4", "--position", "1.5", "--velocity", "2", "--starts", "1")
+    text = dynid("excite", "one_link", "--pareto", "--json", str(facts), *words).stdout
+    front = json.loads(facts.read_text())["front"]
+    assert front
+    assert f"{front[0]['condition']:.4g}" in text
+    chosen = ("--criterion", "condition+scaling", "--weights", ",".join(map(str, front[0]["weights"])))
+    dynid("excite", "one_link", *words, *chosen, "--json", str(facts))
+    assert json.loads(facts.read_text())["condition"] == pytest.approx(front[0]["condition"], rel=1e-6)
+
+
 def test_excite_in_a_cell_opens_with_what_to_know_before_a_run(tmp_path: Path) -> None:
     cell, out, facts = (tmp_path / name for name in ("my cell.toml", "traj.csv", "traj.json"))
     cell.write_text("[[box]]\nname = 'table'\nsize = [0.4, 0.4, 0.4]\nposition = [1.2, 0.0, 0.0]\n")
@@ -201,6 +213,9 @@ def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
         (("--velocity", "1", "--shape", "points", "--floor", "0"), "shape 'fourier'"),
         (("--velocity", "1", "--criterion", "condition", "--bound"), "criteria with a bound are"),
         (("--velocity", "1", "--criterion", "d", "--bound"), "--acceleration for a bound"),
+        (("--velocity", "1", "--pareto", "--criterion", "d"), "--pareto compares designs"),
+        (("--velocity", "1", "--weights", "1"), "two numbers"),
+        (("--velocity", "1", "--criterion", "condition+scaling", "--weights", "1,1,0.5"), "a power of at least 1"),
     ],
 )
 def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:

@@ -213,3 +213,16 @@ def random_motion(rng: np.random.Generator, limits: Limits, samples: int) -> Mot
     q = rng.uniform(lower, upper, (samples, len(lower)))
     v, a = (rng.uniform(-1.0, 1.0, q.shape) * top for top in (limits.velocity, limits.acceleration))
     return Motion(np.arange(float(samples)), q, v, a)
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0, 8.0])
+def test_power_of_condition_and_scaling_goes_from_their_sum_to_the_larger_one(power: float) -> None:
+    W, mask = matrix(3)
+    criterion = find_criterion("condition+scaling", weights=(2.0, 0.5, power), mask=mask)
+    parts = np.array([2.0 * np.linalg.cond(W), 0.5 * scaling_number(W, mask)])
+    assert criterion.value(W) == pytest.approx((parts**power).sum() ** (1.0 / power))
+    smooth = criterion.smooth_value(W, 8.0)
+    assert smooth.figure == pytest.approx(criterion.value(W), rel=1e-9)
+    D = np.random.default_rng(5).standard_normal(W.shape) * mask
+    ends = [criterion.smooth_value(W + step * D, 8.0).value for step in (1e-6, -1e-6)]
+    assert (smooth.gradient * D).sum() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)

@@ -6,6 +6,7 @@ import itertools
 import time
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from dynid.errors import ExcitationError
 from dynid.excitation import points_search as goal_module
 from dynid.excitation import points_search as search_module
 from dynid.excitation.criteria import condition_number, scaling_number
+from dynid.excitation.design import RATIOS, pareto_front
 from dynid.excitation.feasibility import Effort
 from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.points_search import (
@@ -358,3 +360,20 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
     assert found.condition < 100.0  # as without a given rest: the points are free all the same
     assert found.effort is not None
     assert found.effort.use_of_limits(motion).max() <= 1.0
+
+
+def test_front_of_condition_and_scaling_has_no_dominated_pair() -> None:
+    def design(**options: Any) -> Excitation:
+        return design_excitation(
+            load_robot("gautier3"), shape="points", points=16, starts=1, time_budget=0.7, margin=0.0,
+            limits={"position": A.position, "velocity": A.velocity}, **options,
+        )  # fmt: skip
+
+    told: list[float] = []
+    front = pareto_front(design, on_progress=lambda _, done: told.append(done))
+    pairs = [(point.excitation.condition, point.excitation.scaling) for point in front]
+    assert len(pairs) >= 2
+    assert pairs == sorted(pairs)
+    assert all(a[1] > b[1] for a, b in itertools.pairwise(pairs))
+    assert len(told) > len(RATIOS)  # gaps were filled
+    assert any(len(point.weights) == 2 for point in front)

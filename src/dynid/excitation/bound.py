@@ -39,8 +39,8 @@ CRITERIA = ("a", "d", "e", "v")
 """Criteria that have a bound."""
 GAP = 0.005
 """Duality gap at which the measure is good enough."""
-ROUNDS, SECONDS = 80, 35.0
-"""Rounds of the search for a measure, and the time after which no further one begins."""
+ROUNDS, WORK, SECONDS = 80, 1700, 48.0
+"""Rounds of the search for a measure, their number times that of columns, and the time after which none begins."""
 STARTS, STEPS = 192, 36
 """Random states from which a round ascends, and steps of an ascent; the last round takes eight times as many states."""
 WEIGHT_STEPS = 120
@@ -272,7 +272,8 @@ def _find_measure(box: StateBox, dual: _Dual, seed: int, on_progress: Callable[[
     W = box.matrix(x)
     w = np.full(len(x), 1.0 / len(x))
     stages = [replace(dual, sharpness=s) for s in SHARPNESS] if dual.criterion == "e" else [dual]
-    for k in range(ROUNDS):
+    rounds = max(min(ROUNDS, WORK // p), 2 * len(stages))
+    for k in range(rounds):
         now = stages[0]
         w = _optimal_weights(W, w, now)
         kept = w > 1e-4 * w.max()
@@ -283,8 +284,8 @@ def _find_measure(box: StateBox, dual: _Dual, seed: int, on_progress: Callable[[
         tops, f = _ascend(box, starts, K, STEPS)
         gap = float(np.expm1(now.log_variance_of(M) - now.log_variance_bound(K, f.max())))
         if on_progress is not None:
-            on_progress(f"bound: duality gap {gap:.1%}", min(0.9, (k + 1) / ROUNDS))
-        late = time.monotonic() - begin > SECONDS
+            on_progress(f"bound: duality gap {gap:.1%}", min(0.9, (k + 1) / rounds))
+        late = time.monotonic() - begin > SECONDS or k >= rounds - 2
         if len(stages) == 1 and (f.max() < 1.0 + GAP or late):
             break
         if f.max() < 1.0 + 10.0 * GAP or late:

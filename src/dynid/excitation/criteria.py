@@ -201,34 +201,41 @@ def _smooth_largest_variance(lam: Array, p: float) -> tuple[float, Array]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalingCriterion:
-    """Weighted sum l1 Cond + l2 S (Gautier & Khalil 1992, eq. 18); mask (rows, b): entries not structurally zero."""
+    """Weighted sum l1 Cond + l2 S (Gautier & Khalil 1992, eq. 18); mask (rows, b): entries not structurally zero.
+
+    power k: ((l1 Cond)^k + (l2 S)^k)^(1/k), for large k the larger one of both, which also reaches pairs in dents of
+    the front of condition against scaling, where no weighted sum is smallest.
+    """
 
     l1: float
     l2: float
     mask: NDArray[np.bool_]
+    power: float = 1.0
 
     def value(self, W: Array) -> float:
         """Value of the criterion for a matrix W."""
-        total = self.l2 * scaling_number(W, self.mask) if self.l2 else 0.0
-        return total + (self.l1 * condition_number(W) if self.l1 else 0.0)
+        return self._sum(condition_number(W) if self.l1 else 0.0, scaling_number(W, self.mask) if self.l2 else 0.0)
+
+    def _sum(self, condition: float, scaling: float) -> float:
+        """Weighted sum of powers of both figures."""
+        return float(np.linalg.norm([self.l1 * condition, self.l2 * scaling], self.power))
 
     def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
         """Logarithm of l1 Cond_p + l2 S_p, its gradient by W, and the true figure."""
         parts: list[tuple[float, float, Array]] = []
-        figure = 0.0
+        condition = scaling = 0.0
         if self.l1:
             value, slope, condition = SpectralCriterion(_true_condition, _smooth_condition).smooth_value(W, sharpness)
             parts.append((self.l1, value, slope))
-            figure += self.l1 * condition
         if self.l2:
-            figure += self.l2 * scaling_number(W, self.mask)
+            scaling = scaling_number(W, self.mask)
             parts.append((self.l2, *_smooth_scaling(W, self.mask, sharpness)))
-        logs = np.array([np.log(weight) + value for weight, value, _ in parts])
+        logs = self.power * np.array([np.log(weight) + value for weight, value, _ in parts])
         top = logs.max()
         shares = np.exp(logs - top)
         total = shares.sum()
         by = sum((share / total) * slope for share, (_, _, slope) in zip(shares, parts, strict=True))
-        return SmoothValue(float(top + np.log(total)), np.asarray(by), figure)
+        return SmoothValue(float(top + np.log(total)) / self.power, np.asarray(by), self._sum(condition, scaling))
 
 
 def _smooth_scaling(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float, Array]:
@@ -277,14 +284,14 @@ def criterion_of_repeated_rows(name: str, figure: float, columns: int, times: fl
 def find_criterion(
     name: str,
     *,
-    weights: tuple[float, float],
+    weights: tuple[float, ...],
     mask: NDArray[np.bool_],
     noise: Array | None = None,
     target: Array | None = None,
 ) -> Criterion:
     """Return the criterion of this name; raise where there is none.
 
-    condition, frobenius (of W'W), scaling, condition+scaling (weights l1, l2), and with noise (rows,) as weights
+    condition, frobenius (of W'W), scaling, condition+scaling (weights l1, l2, power), and with noise (rows,) as weights
     a (trace of the covariance), d (its mean log eigenvalue), e (its largest eigenvalue), v (variance of what the rows
     of target (k, b) predict).
     """
@@ -309,7 +316,7 @@ def find_criterion(
                 "invalid_criterion_weights", "weights of condition and scaling must not be negative nor both zero, "
                 "got {weights!s}", weights=weights,
             )  # fmt: skip
-        return ScalingCriterion(*weights, mask)
+        return ScalingCriterion(weights[0], weights[1], mask, (*weights, 1.0)[2])
     raise ExcitationError(
         "unknown_criterion", "there is no criterion '{criterion}'", "criteria are {criteria}", criterion=name,
         criteria=list(NAMES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,9 @@ STARTS = 8
 NOISE_SHARE = 0.01
 """Noise of torques that criterion v assumes where none is given, as a share of each joint's effort limit."""
 NOTABLE = 3.0
-"""Seconds of preparation that are told where there is a time budget, which counts the search alone."""
+"""Seconds of preparation that are told where there is a time budget, which does not count them then."""
+AFTERWARDS = 0.3
+"""Seconds of a time budget that are kept for what follows the search, where the budget is not short itself."""
 FREE_POSTURES = 1000
 """Random postures of which one has to be free of the cell."""
 SMALLEST_SWING = 1e-3
@@ -67,7 +70,7 @@ def design_excitation(
     shape: str = "fourier",
     model: str | None = None,
     criterion: str | None = None,
-    weights: tuple[float, float] = (1.0, 0.0),
+    weights: tuple[float, ...] = (1.0, 0.0),
     rotor_inertia: bool | None = None,
     friction: tuple[str, ...] | None = None,
     limits: Mapping[str, object] | None = None,
@@ -97,7 +100,8 @@ def design_excitation(
     5, `periods` how often it is repeated) and `points` (energy model; `points` rows, fifth-order polynomials between
     them, as long as they take).
     What one shape or criterion does not use is refused. Criteria: condition, frobenius, scaling, condition+scaling
-    (weights l1, l2), a, d, e, v (with `noise` per channel). Criterion v, the default of `fourier`, is the mean variance
+    (weights l1, l2, or l1, l2, k for the k-norm of l1 Cond and l2 S),
+    a, d, e, v (with `noise` per channel). Criterion v, the default of `fourier`, is the mean variance
     of predicted torques over their effort limits squared, at states drawn uniformly inside the limits or along `task`,
     a motion of yours or its CSV file; without `noise` it takes 1 % of each effort limit. None for `rotor_inertia` and
     `friction` means the columns that `identify` uses: rotor inertias, viscous and Coulomb friction, offsets; for
@@ -105,7 +109,7 @@ def design_excitation(
     position (n, 2), velocity, acceleration, effort, jerk (n,), missing ones unlimited; a share `margin` of them (of the
     half range for positions; efforts excepted) is left unused. `rest` is the pose (rad, m) in which the robot
     stands: the motion starts and ends there, with an approach and a return at a quarter of the speed limits. Ctrl-C and
-    `time_budget` (s of search) keep the best so far; `.history` tells how the search went.
+    `time_budget` (s) keep the best so far; `.history` tells how the search went.
 
     `after`: a result or its file, to whose data the motion adds; its columns and noise are those of the design.
     `target`: what is to become known, parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
@@ -182,8 +186,9 @@ def design_excitation(
         criterion = criterion if target is None else TARGET
         sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
     box = StateBox.for_rows(rows, whole, sigma) if bound else None
+    left = None if time_budget is None else _time_for_search(time_budget, time.monotonic() - begin, prepared)
     search = _Search(
-        rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
+        rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, left, on_progress,
         _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell,
     )  # fmt: skip
     if shape == "points":
@@ -216,6 +221,75 @@ def design_excitation(
     return replace(found, warnings=(*found.warnings, said))
 
 
+def _time_for_search(budget: float, spent: float, compiling: float) -> float:
+    """Seconds of a budget that the search may take: less what was spent before and what entry and checks take after.
+
+    Kernels that are compiled once on a machine (`compiling` beyond NOTABLE) are not counted, but reported.
+    """
+    before = spent - compiling if compiling >= NOTABLE else spent
+    return max(0.5 * budget, budget - before - min(AFTERWARDS, 0.15 * budget))
+
+
+RATIOS = (0.003, 0.01, 0.03, 0.1, 0.3)
+"""Weights of the scaling, beside 1 of the condition number, with which a front is begun."""
+FILLED, POWER = 4, 8.0
+"""Gaps of a front that are filled, and the power that stands for the larger one of two figures."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParetoPoint:
+    """A design on the front of condition against scaling, and the weights (l1, l2, power) that gave it."""
+
+    weights: tuple[float, ...]
+    excitation: Excitation
+
+
+def pareto_front(design: Callable[..., Excitation], *, on_progress: Progress | None = None) -> tuple[ParetoPoint, ...]:
+    """Front of condition number against scaling: designs of which none is better in both, by condition number.
+
+    design: `design_excitation` with everything but criterion, weights and progress. First weighted sums; then, in the
+    widest gaps between neighbours, the smallest maximum of both figures over their geometric means there, which also
+    finds pairs that no weighted sum prefers (a constraint on either figure, met half-way).
+    """
+    found: list[ParetoPoint] = []
+    count = len(RATIOS) + FILLED
+    for k in range(count):
+        weights: tuple[float, ...] | None = (1.0, RATIOS[k]) if k < len(RATIOS) else _widest_gap(found)
+        if weights is None:
+            break
+        if on_progress is not None:
+            on_progress(f"front of condition and scaling: design {k + 1} of {count}", k / count)
+        found.append(ParetoPoint(weights, design(criterion="condition+scaling", weights=weights)))
+    return _non_dominated(found)
+
+
+def _figures(point: ParetoPoint) -> tuple[float, float]:
+    """Condition number and scaling of a design."""
+    return point.excitation.condition, point.excitation.scaling
+
+
+def _non_dominated(points: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
+    """Points of which no other is as good in both figures and better in one, by condition number."""
+    kept: list[ParetoPoint] = []
+    for point in sorted(points, key=_figures):
+        if not kept or _figures(point)[1] < _figures(kept[-1])[1]:
+            kept.append(point)
+    return tuple(kept)
+
+
+def _widest_gap(points: Sequence[ParetoPoint]) -> tuple[float, ...] | None:
+    """Weights that aim between the neighbours on the front that are farthest apart; None where that was done."""
+    front = [np.array(_figures(point)) for point in _non_dominated(points)]
+    gaps = sorted(pairwise(front), key=lambda pair: -float(np.abs(np.log(pair[0] / pair[1])).sum()))
+    tried = {point.weights for point in points}
+    for first, second in gaps:
+        aim = 1.0 / np.sqrt(first * second)
+        weights = (1.0, float(aim[1] / aim[0]), POWER)
+        if weights not in tried:
+            return weights
+    return None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
     """What the search for a motion of any shape needs; effort is None where torques do not show."""
@@ -224,7 +298,7 @@ class _Search:
     limits: Limits
     effort: Effort | None
     criterion: str
-    weights: tuple[float, float]
+    weights: tuple[float, ...]
     starts: int
     seed: int
     noise: Array | None
@@ -370,6 +444,11 @@ def _refuse_unused_arguments(
     elif points is not None:
         raise ExcitationError(
             "option_not_applicable", "points belongs to shape 'points'; shape 'fourier' has harmonics and periods",
+        )  # fmt: skip
+    if len(weights) not in (2, 3) or not np.isfinite(weights).all() or min(weights[2:], default=1.0) < 1.0:
+        raise ExcitationError(
+            "invalid_criterion_weights", "weights must be two numbers and, if wanted, a power of at least 1, "
+            "got {weights!s}", weights=weights,
         )  # fmt: skip
     if weights != (1.0, 0.0) and criterion != "condition+scaling":
         raise ExcitationError(

@@ -95,7 +95,7 @@ class FourierProblem:
 
     rows: BaseRows
     criterion: str
-    weights: tuple[float, float]
+    weights: tuple[float, ...]
     noise: Array | None
     limits: Limits
     effort: Effort | None

@@ -55,12 +55,12 @@ class SmoothedCriterion:
     true: Criterion
     condition: Criterion
     scaling: Criterion
-    weights: tuple[float, float]
+    weights: tuple[float, ...]
 
     @staticmethod
     def for_rows(
         name: str,
-        weights: tuple[float, float],
+        weights: tuple[float, ...],
         rows: BaseRows,
         count: int,
         noise: Array | None,
@@ -90,18 +90,19 @@ class SmoothedCriterion:
         if stage.softness == 0.0:
             return self.true.smooth_value(W, stage.sharpness)
         c = self.condition.smooth_value(W, stage.sharpness)
-        figure = self.weights[0] * c.figure + self.weights[1] * self.scaling.value(W)
+        power = (*self.weights, 1.0)[2]
+        figure = float(np.linalg.norm(np.array(self.weights[:2]) * [c.figure, self.scaling.value(W)], power))
         if not np.isfinite(stage.softness):
             return c._replace(figure=figure)
         softened = np.hypot(W, stage.softness * stage.size)
         s = self.scaling.smooth_value(softened, stage.sharpness)
         with np.errstate(divide="ignore"):
-            logs = np.log(self.weights) + np.array([c.value, s.value])
+            logs = power * (np.log(self.weights[:2]) + np.array([c.value, s.value]))
         top = logs.max()
         shares = np.exp(logs - top)
         total = shares.sum()
         slope = (shares[0] * c.gradient + shares[1] * s.gradient * (W / softened)) / total
-        return SmoothValue(float(top + np.log(total)), slope, figure)
+        return SmoothValue(float(top + np.log(total)) / power, slope, figure)
 
 
 TIME_WEIGHT = 0.15
@@ -340,7 +341,7 @@ def design_points(
     rows: BaseRows,
     *,
     criterion: str,
-    weights: tuple[float, float],
+    weights: tuple[float, ...],
     limits: Limits,
     points: int,
     effort: Effort | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -80,6 +81,12 @@ def excite(
     obstacles: Annotated[Path | None, typer.Option(help="a .toml of boxes, planes, meshes, tool and payload")] = None,
     clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,
     tool_speed: Annotated[float | None, typer.Option(help="largest speed of the tool, m/s")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="of condition and scaling, for condition+scaling: l1,l2 or l1,l2,power")
+    ] = None,
+    pareto: Annotated[
+        bool, typer.Option("--pareto", help="a table: the front of condition number against scaling")
+    ] = False,
     bound: Annotated[
         bool, typer.Option("--bound", help="how good any motion inside the limits can be (criteria a, d, e, v)")
     ] = False,
@@ -92,9 +99,14 @@ def excite(
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import motions
-    from dynid.excitation.design import design_excitation
+    from dynid.excitation.design import design_excitation, pareto_front
     from dynid.excitation.excitation import SUFFIXES, check_motion_file
 
+    if pareto:
+        refuse_unused_options(
+            {"--out": out, "--criterion": criterion, "--weights": weights, "--bound": bound, "--target": target},
+            "--pareto compares designs; take the weights of one for --criterion condition+scaling --weights",
+        )
     keep = [Path(robot), *(file for file in (task, after) if file is not None)]
     log_options.check_output_files(out, json, suffixes=SUFFIXES, keep=keep)
     if rate is not None and not 0.0 < rate < float("inf"):
@@ -116,15 +128,26 @@ def excite(
         motions.require_acceleration_limits(loaded, limits)
     with motions.progress_bar(screen) as bar:
         progress = bar.add_task("designing the motion", total=1.0) if bar else None
-        found = design_excitation(
-            loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
+        report = (lambda text, done: bar.update(progress, completed=done, description=text)) if bar else None
+        design = partial(
+            design_excitation, loaded, shape=shape, model=model, rotor_inertia=rotor_inertia, limits=limits,
             friction=None if friction is None else tuple(word for word in friction.split(",") if word),
             duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
             periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
             rest=posture, obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
             bound=bound,
-            on_progress=(lambda text, done: bar.update(progress, completed=done, description=text)) if bar else None,
         )  # fmt: skip
+        if pareto:
+            front = pareto_front(design, on_progress=report)
+        else:
+            shares = (1.0, 0.0) if weights is None else tuple(parse_numbers(weights, "--weights", "l1,l2"))
+            found = design(criterion=criterion, weights=shares, on_progress=report)
+    if pareto:
+        outputs.write_json_file(json, lambda: motions.front_json_data(loaded, front))
+        terminal.show_notes(loaded, screen)
+        screen.print(motions.front_table(loaded, front))
+        outputs.finish(tuple(dict.fromkeys(said for point in front for said in point.excitation.warnings)))
+        return
     for place, write in motions.excitation_output_files(found, out, rate, share) if out else ():
         outputs.write_file(place, write)
     outputs.write_json_file(json, lambda: motions.excitation_json_data(found, outputs.written, share))

@@ -16,6 +16,7 @@ from dynid.cli.output.recordings import read_motion, read_script_positions, robo
 from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.cell import read_cell
+from dynid.excitation.design import ParetoPoint
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
 from dynid.report.excitation import (
@@ -147,6 +148,28 @@ def target_table(excitation: Excitation) -> Table:
     for name, *figures in sorted(rows, key=lambda row: -row[3] if math.isfinite(row[3]) else -math.inf)[:WORST]:
         table.add_row(escape_markup(name), *(f"{x:.3g}" if math.isfinite(x) else "-" for x in figures))
     return table
+
+
+def front_table(robot: Robot, front: Sequence[ParetoPoint]) -> Table:
+    """Table of designs of which none is better in condition number and scaling, with the weights that gave them."""
+    from rich.table import Table
+
+    title = f"{escape_markup(robot.name)}: condition number against scaling, none is better in both"
+    table = Table("condition", "scaling", "duration", "--weights", box=None, title=title)
+    for point in front:
+        e = point.excitation
+        shares = ",".join(f"{x:.6g}" for x in point.weights)
+        table.add_row(f"{e.condition:.4g}", f"{e.scaling:.4g}", _duration_text(e), shares)
+    return table
+
+
+def front_json_data(robot: Robot, front: Sequence[ParetoPoint]) -> dict[str, object]:
+    """Data of the front for `--json`."""
+    points = [
+        {"condition": p.excitation.condition, "scaling": p.excitation.scaling, "weights": list(p.weights)}
+        for p in front
+    ]
+    return {"robot": robot.name, "front": points}
 
 
 def parse_speed(text: str) -> float:
