@@ -112,6 +112,8 @@ class Findings:
 
     def add_positions_beyond_limits(self, q: Array, seconds: float, limits: Array) -> None:
         """Add how far and how long positions (N, n) are beyond limits (n, 2); whole turns count for nothing."""
+        if self.beyond.size and (q.min(axis=0) >= limits[:, 0]).all() and (q.max(axis=0) <= limits[:, 1]).all():
+            return
         limited = np.isfinite(limits).all(axis=1) & (np.ptp(limits, axis=1) < TURN)
         middle = np.where(limited[:, None], limits, 0.0).mean(axis=1)
         turns = np.where(limited, TURN * np.round((q.mean(axis=0) - middle) / TURN), 0.0)
