@@ -7,6 +7,7 @@ take long.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import shutil
@@ -60,6 +61,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(place / "my_robot.urdf", place / "robot.urdf")
     shutil.copy(place / "my_robot.urdf", place / "robot.urdf.xacro")
     (place / "plate.toml").write_text('position = [0.1, 0.0, -0.2]\nsense = "robot_on_plate"\n')
+    page = (ROOT / "docs" / "excitation.md").read_text(encoding="utf-8")
+    cell = next(part for part in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[[box]]" in part)
+    (place / "cell.toml").write_text(cell, encoding="utf-8")
+    corners = 900.0 + 50.0 * np.vstack([np.zeros(3), np.eye(3)])  # mm
+    facets = "".join(
+        "facet normal 0 0 0\nouter loop\n" + "".join("vertex {} {} {}\n".format(*corners[k]) for k in some) +
+        "endloop\nendfacet\n" for some in itertools.combinations(range(4), 3)
+    )  # fmt: skip
+    (place / "fixture.stl").write_text(f"solid x\n{facets}endsolid x\n")
     for name in ("my_robot.urdf", "puma560", "panda", "gautier3", "puma562", "iiwa", "ur10"):
         robot = load_robot(place / name) if name.endswith("urdf") else load_robot(name)
         if np.isnan(robot.parameters).any():

@@ -232,7 +232,7 @@ def test_demo_does_the_main_job(tmp_path: Path) -> None:
         "robot", "motion", "recording", "parameters", "validation", "bodies", "verdict", "next", "report", "model"
     ]  # fmt: skip
     assert "40 of 66" in summary["robot"]
-    assert "all limits hold" in summary["motion"]
+    assert "5 % of every limit is left unused" in summary["motion"]
     assert "of 40 true values lie inside" in summary["parameters"]
     assert summary["verdict"].startswith("good")
     assert summary["report"].startswith(f"{folder / 'report.html'} ")
