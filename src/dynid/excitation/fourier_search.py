@@ -198,28 +198,29 @@ def search_series_from_start(
         x = np.array(intermediate_result.x).reshape(shape)
         recorder.end_iteration()
 
-    tight, buffer = STAGES[0][1], BUFFER
-    for sharp, tight, steps in STAGES:
+    def descend(sharp: float, tight: float, steps: int) -> bool:
+        """Go on from the last iterate; whether there was time to end."""
+        nonlocal x
         try:
             found = scipy.optimize.minimize(
                 objective, x.ravel(), args=(sharp, tight), jac=True, method="L-BFGS-B",
                 callback=keep_iterate, options={"maxiter": steps, "maxcor": 20},
             )  # fmt: skip
         except _OutOfTimeError:
-            break
+            return False
         x = found.x.reshape(shape)
+        return True
+
+    tight, buffer = STAGES[0][1], BUFFER
+    for sharp, tight, steps in STAGES:
+        if not descend(sharp, tight, steps):
+            break
     for _ in range(0 if problem.clearance is None else TIGHTENINGS):
         if cell_is_kept(problem, scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])[1]):
             break
         buffer += BUFFER
-        try:
-            found = scipy.optimize.minimize(
-                objective, x.ravel(), args=(sharp, tight), jac=True, method="L-BFGS-B",
-                callback=keep_iterate, options={"maxiter": TIGHTENED_STEPS, "maxcor": 20},
-            )  # fmt: skip
-        except _OutOfTimeError:
+        if not descend(sharp, tight, TIGHTENED_STEPS):
             break
-        x = found.x.reshape(shape)
     value, y = scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])
     if problem.effort is not None:
         value, y = _shrink_to_effort(problem, problem.effort, value, y)
