@@ -517,7 +517,7 @@ class Clearance:
         zero = np.zeros_like(gq)
         if self._loop is None:
             return value, (gq, gv, zero)
-        return value, self._loop.pull_back(tree, motion.v, motion.a, (gq, gv, zero), None, None)
+        return value, self._loop.pull_back(tree, (gq, gv, zero))
 
     def _contacts(self, poses: Poses, more: Array) -> list[tuple[Contacts, float]]:
         """Distances nearer than what is needed and `more` (N,), by pair or plane, with what is needed."""
