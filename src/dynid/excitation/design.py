@@ -24,6 +24,7 @@ from dynid.excitation.fourier_search import (
     FoundSeries,
     FourierProblem,
     random_coefficients,
+    refine_best_series,
     scale_to_limits,
     search_series_from_start,
     torque_check_rate,
@@ -538,7 +539,10 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         warnings += clearance.notes
         _check_free_postures(clearance, limits, search.rest)
     seeds = [1000 * search.seed + k for k in range(starts)]
+    deadline = time.monotonic() + (np.inf if search.time_budget is None else search.time_budget)
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
+    if not candidates.interrupted:
+        candidates = refine_best_series(problem, candidates, lambda: deadline - time.monotonic())
     if candidates.interrupted:
         warnings.append(Message(
             "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
