@@ -25,9 +25,6 @@ from dynid.robot.transform import Array
 
 _SAFETY = 0.97
 """The optimiser keeps this share of a torque limit, the check all of it."""
-_INSTANTS = 9
-"""Instants of a path's segment at which its torques are seen, both ends included."""
-_BASIS = hermite_values(np.linspace(0.0, 1.0, _INSTANTS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,14 +60,15 @@ class Effort:
         weights = by_tau.reshape(-1, 1) * self.XB
         return float((over**2).sum() / len(motion)), rows.adjoint(weights)
 
-    def excess_over_limits(self, path: Quintics, share: Array) -> PathGradient:
-        """Sum of squared torques beyond a share (n,) of the limits, over instants of a path's segments."""
-        states = states_at_instants(path, _BASIS)
+    def excess_over_limits(self, path: Quintics, share: Array, instants: int) -> PathGradient:
+        """Sum of squared torques beyond a share (n,) of the limits, over so many instants of each segment of a path."""
+        basis = hermite_values(np.linspace(0.0, 1.0, instants))
+        states = states_at_instants(path, basis)
         S, n, M = states[0].shape
         q, v, a = (x.transpose(0, 2, 1).reshape(-1, n) for x in states)
         mean, by = replace(self, limit=self.limit * share).torque_penalty(Motion(np.arange(float(S * M)), q, v, a))
         slopes = [S * M * g.reshape(S, M, n).transpose(0, 2, 1) for g in by]
-        return gradient_by_nodes(path, _BASIS, S * M * mean, states, slopes)
+        return gradient_by_nodes(path, basis, S * M * mean, states, slopes)
 
     def torque_shares(self, motion: Motion) -> Array:
         """Torque over limit at each sample, (N, n), with its sign."""

@@ -130,6 +130,11 @@ class PointsShape:
         path = self.path
         return shape_of_path(Quintics(path.u, middle + factors * (path.q - middle), factors * path.v, factors * path.a))
 
+    def slowed(self, factor: float) -> PointsShape:
+        """The shape with all of its motion slowed down by a factor."""
+        path = self._require_path()
+        return shape_of_path(Quintics(factor * path.u, path.q, path.v / factor, path.a / factor**2))
+
     def with_approach(self, pose: Array, limits: Limits) -> PointsShape:
         """The shape with a slow way from a pose (n,) to its first posture, and back to it from its last one."""
         path = self._require_path().with_approach(pose, limits)

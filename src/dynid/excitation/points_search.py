@@ -111,6 +111,14 @@ ROUNDS = 3
 SHRINKINGS = 60
 TORQUE_RATE, POSES_RATE = 200.0, 10.0
 """Samples per second at which torques are checked, and poses to shrink about are tried."""
+COARSE, FINE, MOST_INSTANTS = 9, 0.25, 32
+"""Instants of a segment at which torques are seen; angle (rad) between finer ones, of which there are at most so many."""
+RESTORATIONS, RESTORING, NEARLY = 4, 60, 1.01
+"""How often, and by how many iterations, a motion is moved into its limits, and the use at which that is enough."""
+SLOWER = (1.0, 1.01, 1.03, 1.1, 1.25, 1.5, 2.0)
+"""Factors by which a motion is slowed down where torques exceed their limits."""
+CLOSE = 1.01
+"""What making a motion valid may cost at the end of a search."""
 WALL = 1e6
 """What the search sees where a closed loop cannot follow."""
 BASIS = hermite_values(np.arange(1.0, INSTANTS + 1.0) / (INSTANTS + 1.0))
@@ -123,7 +131,7 @@ class PointsSearch:
     """The problem that each start solves.
 
     tight (5, n) shrinks reach, speed, acceleration, jerk and torques at the instants tried; effort: None where no
-    torque is limited or known.
+    torque is limited or known; instants: of each segment at which torques are seen, both ends included.
     """
 
     rows: BaseRows
@@ -131,6 +139,12 @@ class PointsSearch:
     unknowns: PointVariables
     tight: Array
     effort: Effort | None = None
+    instants: int = COARSE
+
+    def with_fine_instants(self) -> PointsSearch:
+        """The search with as many instants at which torques are seen as joints may turn by FINE between two of them."""
+        turns = float((self.unknowns.box.speed * self.unknowns.box.usual_segment_time).max())
+        return replace(self, instants=int(np.clip(np.ceil(turns / FINE), COARSE, MOST_INSTANTS)) + 1)
 
     def value_and_gradient(
         self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None
@@ -164,7 +178,7 @@ class PointsSearch:
             over = excess_over_bounds(shape.path, JERK_BASIS, (box.middle, *bounds))
         else:
             over = excess_over_bounds(shape.path, BASIS, (box.middle, *bounds[:3]))
-        return over if self.effort is None else over + self.effort.excess_over_limits(shape.path, self.tight[4])
+        return over if self.effort is None else over + self.effort.excess_over_limits(shape.path, self.tight[4], self.instants)
 
     def use_of_limits(self, shape: PointsShape) -> Array:
         """Exact peaks over limits at every instant: reach, speed, acceleration and jerk, (4, n)."""
@@ -175,10 +189,35 @@ class PointsSearch:
     def tighten_limits(self, z: Array) -> PointsSearch:
         """Return the search with limits tightened by what the motion exceeds them between the sampled instants."""
         shape = self.unknowns.points_at(z)
-        torque = np.ones(self.tight.shape[1])
-        if self.effort is not None:
-            torque = np.clip(self.effort.use_of_limits(shape.motion(TORQUE_RATE)), 1.0, 1.5)
+        torque = np.clip(self.torque_use(shape), 1.0, 1.5)
         return replace(self, tight=self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque]))
+
+    def make_valid(self, z: Array) -> tuple[float, PointsShape | None]:
+        """The better one of the motion slowed down and the motion shrunk until all limits hold, with its criterion.
+
+        Of a motion after `restore_limits` little is left to do. None, and infinity, where torque limits stop it however
+        small it is.
+        """
+        z = self.restore_limits(z)
+        shapes = [self.shrink_into_limits(z), *([self.slow_into_limits(z)] if self.unknowns.has_motion else [])]
+        ranked = sorted(((self.criterion_value(shape), k) for k, shape in enumerate(shapes)))
+        return ranked[0][0], shapes[ranked[0][1]]
+
+    def slow_into_limits(self, z: Array) -> PointsShape | None:
+        """Slow the motion down until no limit is broken at any instant; positions alone are shrunk about mid-range.
+
+        Postures, and with them the torques against gravity, stay as they are. None where that is not enough.
+        """
+        shape = self.unknowns.points_at(z)
+        reach = np.maximum(self.use_of_limits(shape)[0], 1.0)
+        shape = shape.shrink_about((1.0 - 1e-12) / reach, self.unknowns.box.middle) if reach.max() > 1.0 else shape
+        _, speed, acceleration, jerk = self.use_of_limits(shape).max(axis=1)
+        least = max(1.0, speed, np.sqrt(acceleration), np.cbrt(jerk)) * (1.0 + 1e-12)
+        for slower in SLOWER:
+            found = shape.slowed(least * slower)
+            if self.torque_use(found).max() <= 1.0:
+                return found
+        return None
 
     def shrink_into_limits(self, z: Array) -> PointsShape | None:
         """Shrink each joint's motion about its mid-range until no limit is broken at any instant.
@@ -192,6 +231,42 @@ class PointsSearch:
             shape = shape.shrink_about(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
             slack *= 4.0
         return shape if self.effort is None else shrink_to_effort(shape, self.effort)
+
+    def restore_limits(self, z: Array) -> Array:
+        """Move the variables by little until nearly all limits hold: descend on what exceeds tightened ones.
+
+        Only limits that were exceeded are tightened. Shrinking a motion as a whole would move its far points by much,
+        to where gravity may ask for other torques.
+        """
+        search = self.with_fine_instants()
+        for _ in range(RESTORATIONS):
+            shape = self.unknowns.points_at(z)
+            if shape.path is None or (self.use_of_limits(shape).max() <= NEARLY and search.torque_use(shape).max() <= 1.0):
+                break
+            search = search.tighten_limits(z)
+            z = np.asarray(minimize(
+                search.excess_and_gradient, z, jac=True, method="L-BFGS-B",
+                options={"maxiter": RESTORING, "maxcor": 20, "ftol": 1e-12},
+            ).x)  # fmt: skip
+        return z
+
+    def torque_use(self, shape: PointsShape) -> Array:
+        """Peak torques over their limits, (n,); 0 where none is limited."""
+        if self.effort is None:
+            return np.zeros(self.tight.shape[1])
+        return self.effort.use_of_limits(shape.motion(TORQUE_RATE))
+
+    def excess_and_gradient(self, z: Array) -> tuple[float, Array]:
+        """Squared excess over the limits at the instants tried, and its gradient."""
+        shape = self.unknowns.points_at(z)
+        try:
+            over = self._excess_over_limits(shape)
+        except (LoopError, DeadPointError):
+            return WALL, np.zeros_like(z)
+        assert over is not None
+        inner = slice(1, -1)
+        by = (over.by_q[inner], over.by_v[inner], over.by_a[inner])
+        return over.value, self.unknowns.pull_back(z, by, over.by_q[[0, -1]], over.by_u)
 
     def with_entry_scale(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
         """Return the stage with the largest entry of W at its start as the scale of entries."""
@@ -255,8 +330,7 @@ class BestShape:
 
     def accept_if_better(self) -> None:
         """Keep the shape at the current variables if it is better than the best so far."""
-        shape = self.search.shrink_into_limits(self.z)
-        value = self.search.criterion_value(shape)
+        value, shape = self.search.make_valid(self.z)
         if self.shape is None or value < self.value:
             self.shape, self.start, self.value = shape, self.z, value
 
@@ -305,10 +379,12 @@ def search_points_from_start(
     best = BestShape(
         search, search.unknowns.random_start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k]))
     )
-    for stage in search.goal.stages():
+    for k, stage in enumerate(stages := search.goal.stages()):
+        if k == len(stages) - 1:
+            search = search.with_fine_instants()
         if time_left() > 0.0:
             best.set_current(search.descend(best.z, stage, time_left, best.set_current, recorder))
-    value = search.criterion_value(search.shrink_into_limits(best.z))
+    value, _ = search.make_valid(best.z)
     recorder.pause_clock()
     return value, FoundPoints(k, best.z, recorder)
 
@@ -316,12 +392,15 @@ def search_points_from_start(
 def refine_best_start(best: BestShape, time_left: Callable[[], float], recorder: Recorder) -> None:
     """Descend once more from the best start, in place, with limits tightened by what was exceeded before."""
     last = replace(best.search.goal.stages()[-1], iterations=2 * ITERATIONS)
+    best.search = best.search.with_fine_instants()
     for _ in range(ROUNDS):
         if time_left() <= 0.0 or best.start is None:
             return
         best.search = best.search.tighten_limits(best.start)
         best.set_current(best.search.descend(best.start, last, time_left, best.set_current, recorder))
         best.accept_if_better()
+        if best.value <= CLOSE * best.search.criterion_value(best.search.unknowns.points_at(best.z)):
+            return
 
 
 # Points (q, v) whose energy differences reveal the base parameters, and a motion through them.
