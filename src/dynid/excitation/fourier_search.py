@@ -76,8 +76,8 @@ Stages: TypeAlias = tuple[tuple[float, float, int], ...]
 STAGES: Stages = ((4.0, 20.0, 60), (8.0, 40.0, 80), (16.0, 80.0, 80), (40.0, 200.0, 120), (80.0, 600.0, 120))
 """Sharpness of the criterion, sharpness of the limits, iterations: the stand-ins approach the true figures."""
 LAST_STAGES = ((200.0, 2000.0, 120), (600.0, 6000.0, 60))
-REFINED = 2
-"""Stages that follow for so many of the best starts."""
+GIVEN, REFINED = 2, 2
+"""First stage of starts that are not random; how many of the best starts the last stages follow for."""
 
 SAMPLES = 100
 """Samples of a period while searching; the true figures are taken over twice as many."""
@@ -97,6 +97,7 @@ class FourierProblem:
     """What is to be minimised: base rows of a model over one period, inside the limits; target: of criterion v.
 
     information: what is known before, to which the rows add; criterion `target` is that of its targeted parameters.
+    begin: coefficients (n, 2 H + 1) counted from mid-range, from which the starts -1, -2, ... go on.
     """
 
     rows: BaseRows
@@ -110,6 +111,7 @@ class FourierProblem:
     target: Array | None = None
     information: Information | None = None
     clearance: Clearance | None = None
+    begin: tuple[Array, ...] = ()
 
     @property
     def mid_range(self) -> Array:
@@ -165,7 +167,12 @@ class FoundSeries:
 def search_series_from_start(
     problem: FourierProblem, seed: int, time_left: Callable[[], float]
 ) -> tuple[float, FoundSeries]:
-    """Search coefficients from one random start; return the true criterion, infinite where torque limits stop it."""
+    """Search coefficients from one start, random where its seed is not negative, else from what the problem holds.
+
+    Return the true criterion, infinite where torque limits stop it.
+    """
+    if seed < 0:
+        return _search_series(problem, seed, problem.begin[-1 - seed], STAGES[GIVEN:], Recorder(), time_left)
     x = random_coefficients(problem, seed)
     if problem.clearance is not None:
         x[:, 0] = _free_posture(problem, problem.clearance, seed) - problem.mid_range

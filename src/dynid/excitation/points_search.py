@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -371,16 +371,23 @@ class FoundPoints:
 
 
 def search_points_from_start(
-    problem: tuple[PointsSearch, int], k: int, time_left: Callable[[], float]
+    problem: tuple[PointsSearch, int, tuple[Array, ...]], k: int, time_left: Callable[[], float]
 ) -> tuple[float, FoundPoints]:
-    """Run all stages from start k of a seed; return the true criterion and what was found."""
-    search, seed = problem
+    """Run all stages from start k: variables that were handed in, then random ones of a seed.
+
+    Return the true criterion and what was found; what was handed in is not led away by the softest stage.
+    """
+    search, seed, given = problem
     recorder = Recorder()
-    best = BestShape(
-        search, search.unknowns.random_start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k]))
-    )
-    for k, stage in enumerate(stages := search.goal.stages()):
-        if k == len(stages) - 1:
+    stages, drawn = search.goal.stages(), k - len(given)
+    if drawn < 0:
+        best = BestShape(search, given[k])
+        stages = stages[1:]
+    else:
+        rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(drawn + 1)[drawn])
+        best = BestShape(search, search.unknowns.random_start(rng))
+    for number, stage in enumerate(stages):
+        if number == len(stages) - 1:
             search = search.with_fine_instants()
         if time_left() > 0.0:
             best.set_current(search.descend(best.z, stage, time_left, best.set_current, recorder))
@@ -431,12 +438,14 @@ def design_points(
     on_progress: Callable[[str, float], None] | None = None,
     on_history: Callable[[SearchHistory], None] | None = None,
     target: Array | None = None,
+    begin: Sequence[PointsShape] = (),
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
-    `on_history` is told how the search went. target (k, b): rows of criterion v.
+    `on_history` is told how the search went. target (k, b): rows of criterion v. begin: shapes of as many points to
+    start from beside the random ones.
     """
     box = _checked_point_limits(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
@@ -450,7 +459,9 @@ def design_points(
     search = PointsSearch(rows, goal, PointVariables(box, points + 1), np.full((5, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
-    candidates = run_starts(search_points_from_start, (search, seed), list(range(starts)), budget, on_progress)
+    given = tuple(search.unknowns.variables_of(shape) for shape in begin)
+    numbers = list(range(len(given) + starts))
+    candidates = run_starts(search_points_from_start, (search, seed, given), numbers, budget, on_progress)
     taken = candidates.found[0][1]
     best = BestShape(search, taken.z)
     best.accept_if_better()
@@ -476,7 +487,7 @@ def design_points(
              for value, found in candidates.found if np.isfinite(value)),
             key=lambda descent: descent.start,
         )  # fmt: skip
-        on_history(SearchHistory(criterion, tuple(descents), taken.start, starts, stopped))
+        on_history(SearchHistory(criterion, tuple(descents), taken.start, len(numbers), stopped))
     return best.shape
 
 
