@@ -6,7 +6,7 @@ are the errors (root mean square over that of the torques, mean over joints) and
 condition number of the rigid columns up to the limits. Friction is viscous, Coulomb and offset; noise is white, 2 % of
 each joint's torques.
 
-`python -m campaign.excitation --bounds N`: N random robots of two joints (every tenth of three) with random limits,
+`python -m campaign.excitation --bounds N`: N random robots of two joints (every fiftieth of three) with random limits,
 columns and criteria; a motion is designed for each, and none may be better than its bound. For every fourth, criterion d
 of the best weights of a grid of states has to be above the bound, too, and not far from it.
 """
@@ -105,7 +105,7 @@ NEAR = 1.15
 def random_robot(seed: int) -> tuple[Robot, dict[str, Any]]:
     """A robot of two or three joints, one of them sliding now and then, and limits for it."""
     rng = np.random.default_rng([seed, 21])
-    n = 3 if seed % 10 == 9 else 2
+    n = 3 if seed % 50 == 49 else 2
     rows = [
         {
             "alpha": float(rng.choice([0.0, np.pi / 2, -np.pi / 2, rng.uniform(-1.5, 1.5)])),
@@ -130,7 +130,7 @@ def check_bound(seed: int) -> tuple[str | None, float, float, bool]:
     criterion = CRITERIA[seed % 4]
     rigid = {"rotor_inertia": False, "friction": ()} if seed % 3 == 0 and criterion != "v" else {}
     found = design_excitation(
-        robot, criterion=criterion, limits=limits, margin=0.0, starts=2, time_budget=1.0, bound=True, seed=seed,
+        robot, criterion=criterion, limits=limits, margin=0.0, starts=1, time_budget=0.5, bound=True, seed=seed,
         **rigid,  # type: ignore[arg-type]
     )  # fmt: skip
     assert found.least is not None

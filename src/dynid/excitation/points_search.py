@@ -117,6 +117,8 @@ RESTORATIONS, RESTORING, NEARLY = 4, 60, 1.01
 """How often, and by how many iterations, a motion is moved into its limits, and the use at which that is enough."""
 SLOWER = (1.0, 1.01, 1.03, 1.1, 1.25, 1.5, 2.0)
 """Factors by which a motion is slowed down where torques exceed their limits."""
+RESTORING_TIME, RESTORING_SHARE = 2.0, 0.25
+"""Seconds, and share of what is left of a time budget, that are kept for that."""
 CLOSE = 1.01
 """What making a motion valid may cost at the end of a search."""
 WALL = 1e6
@@ -192,13 +194,13 @@ class PointsSearch:
         torque = np.clip(self.torque_use(shape), 1.0, 1.5)
         return replace(self, tight=self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque]))
 
-    def make_valid(self, z: Array) -> tuple[float, PointsShape | None]:
+    def make_valid(self, z: Array, time_left: Callable[[], float]) -> tuple[float, PointsShape | None]:
         """The better one of the motion slowed down and the motion shrunk until all limits hold, with its criterion.
 
         Of a motion after `restore_limits` little is left to do. None, and infinity, where torque limits stop it however
         small it is.
         """
-        z = self.restore_limits(z)
+        z = self.restore_limits(z, time_left)
         shapes = [self.shrink_into_limits(z), *([self.slow_into_limits(z)] if self.unknowns.has_motion else [])]
         ranked = sorted(((self.criterion_value(shape), k) for k, shape in enumerate(shapes)))
         return ranked[0][0], shapes[ranked[0][1]]
@@ -232,20 +234,27 @@ class PointsSearch:
             slack *= 4.0
         return shape if self.effort is None else shrink_to_effort(shape, self.effort)
 
-    def restore_limits(self, z: Array) -> Array:
+    def restore_limits(self, z: Array, time_left: Callable[[], float]) -> Array:
         """Move the variables by little until nearly all limits hold: descend on what exceeds tightened ones.
 
         Only limits that were exceeded are tightened. Shrinking a motion as a whole would move its far points by much,
         to where gravity may ask for other torques.
         """
         search = self.with_fine_instants()
+
+        def stop_in_time(intermediate_result: OptimizeResult) -> None:
+            if time_left() <= 0.0:
+                raise StopIteration
+
         for _ in range(RESTORATIONS):
             shape = self.unknowns.points_at(z)
-            if shape.path is None or (self.use_of_limits(shape).max() <= NEARLY and search.torque_use(shape).max() <= 1.0):
+            if shape.path is None or time_left() <= 0.0:
+                break
+            if self.use_of_limits(shape).max() <= NEARLY and search.torque_use(shape).max() <= 1.0:
                 break
             search = search.tighten_limits(z)
             z = np.asarray(minimize(
-                search.excess_and_gradient, z, jac=True, method="L-BFGS-B",
+                search.excess_and_gradient, z, jac=True, method="L-BFGS-B", callback=stop_in_time,
                 options={"maxiter": RESTORING, "maxcor": 20, "ftol": 1e-12},
             ).x)  # fmt: skip
         return z
@@ -328,9 +337,9 @@ class BestShape:
         """Remember the variables z at which the search is now."""
         self.z = np.array(z)
 
-    def accept_if_better(self) -> None:
+    def accept_if_better(self, time_left: Callable[[], float] = lambda: np.inf) -> None:
         """Keep the shape at the current variables if it is better than the best so far."""
-        value, shape = self.search.make_valid(self.z)
+        value, shape = self.search.make_valid(self.z, time_left)
         if self.shape is None or value < self.value:
             self.shape, self.start, self.value = shape, self.z, value
 
@@ -363,11 +372,12 @@ def shrink_to_effort(shape: PointsShape, effort: Effort) -> PointsShape | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundPoints:
-    """The variables z that a start ended with, and how it came to them."""
+    """The variables z that a start ended with, how it came to them, and the valid shape there, if there is one."""
 
     start: int
     z: Array
     recorder: Recorder
+    shape: PointsShape | None
 
 
 def search_points_from_start(
@@ -379,6 +389,7 @@ def search_points_from_start(
     """
     search, seed, given = problem
     recorder = Recorder()
+    descent_left = _time_for_descent(search, time_left)
     stages, drawn = search.goal.stages(), k - len(given)
     if drawn < 0:
         best = BestShape(search, given[k])
@@ -389,11 +400,17 @@ def search_points_from_start(
     for number, stage in enumerate(stages):
         if number == len(stages) - 1:
             search = search.with_fine_instants()
-        if time_left() > 0.0:
-            best.set_current(search.descend(best.z, stage, time_left, best.set_current, recorder))
-    value, _ = search.make_valid(best.z)
+        if descent_left() > 0.0:
+            best.set_current(search.descend(best.z, stage, descent_left, best.set_current, recorder))
+    value, shape = search.make_valid(best.z, time_left)
     recorder.pause_clock()
-    return value, FoundPoints(k, best.z, recorder)
+    return value, FoundPoints(k, best.z, recorder, shape)
+
+
+def _time_for_descent(search: PointsSearch, time_left: Callable[[], float]) -> Callable[[], float]:
+    """Time that descents may take: less what is kept to make a motion valid, where torques are limited."""
+    kept = 0.0 if search.effort is None else min(RESTORING_TIME, RESTORING_SHARE * max(0.0, time_left()))
+    return lambda: time_left() - kept
 
 
 def refine_best_start(best: BestShape, time_left: Callable[[], float], recorder: Recorder) -> None:
@@ -401,11 +418,12 @@ def refine_best_start(best: BestShape, time_left: Callable[[], float], recorder:
     last = replace(best.search.goal.stages()[-1], iterations=2 * ITERATIONS)
     best.search = best.search.with_fine_instants()
     for _ in range(ROUNDS):
-        if time_left() <= 0.0 or best.start is None:
+        descent_left = _time_for_descent(best.search, time_left)
+        if descent_left() <= 0.0 or best.start is None:
             return
         best.search = best.search.tighten_limits(best.start)
-        best.set_current(best.search.descend(best.start, last, time_left, best.set_current, recorder))
-        best.accept_if_better()
+        best.set_current(best.search.descend(best.start, last, descent_left, best.set_current, recorder))
+        best.accept_if_better(time_left)
         if best.value <= CLOSE * best.search.criterion_value(best.search.unknowns.points_at(best.z)):
             return
 
@@ -463,15 +481,14 @@ def design_points(
     numbers = list(range(len(given) + starts))
     candidates = run_starts(search_points_from_start, (search, seed, given), numbers, budget, on_progress)
     taken = candidates.found[0][1]
-    best = BestShape(search, taken.z)
-    best.accept_if_better()
+    best = BestShape(search, taken.z, taken.shape, taken.z, candidates.found[0][0])
     stopped = candidates.interrupted
     if not stopped:
         taken.recorder.resume_clock()
         try:
             refine_best_start(best, time_left, taken.recorder)
         except KeyboardInterrupt:
-            best.accept_if_better()
+            best.accept_if_better(time_left)
             stopped = True
         taken.recorder.pause_clock()
     if best.shape is None and effort is not None:
