@@ -7,8 +7,8 @@ condition number of the rigid columns up to the limits. Friction is viscous, Cou
 each joint's torques.
 
 `python -m campaign.excitation --bounds N`: N random robots of two joints (every fiftieth of three) with random limits,
-columns and criteria; a motion is designed for each, and none may be better than its bound. For every fourth, criterion d
-of the best weights of a grid of states has to be above the bound, too, and not far from it.
+columns and criteria; a motion is designed for each, and none may be better than its bound. For criterion d, the best
+weights of a grid of states have to be above the bound, too, and not far from it.
 """
 
 from __future__ import annotations

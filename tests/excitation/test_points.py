@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from campaign.robots import ur5, with_share_of_effort
+
 from dynid import Excitation, Robot, design_excitation, regressor
 from dynid.errors import ExcitationError
 from dynid.excitation import points_search as goal_module

@@ -39,7 +39,7 @@ CRITERIA = ("a", "d", "e", "v")
 """Criteria that have a bound."""
 GAP = 0.005
 """Duality gap at which the measure is good enough."""
-ROUNDS, WORK, SECONDS = 80, 1700, 48.0
+ROUNDS, WORK, SECONDS = 80, 1700, 40.0
 """Rounds of the search for a measure, their number times that of columns, and the time after which none begins."""
 STARTS, STEPS = 192, 36
 """Random states from which a round ascends, and steps of an ascent; the last round takes eight times as many states."""

@@ -112,7 +112,7 @@ SHRINKINGS = 60
 TORQUE_RATE, POSES_RATE = 200.0, 10.0
 """Samples per second at which torques are checked, and poses to shrink about are tried."""
 COARSE, FINE, MOST_INSTANTS = 9, 0.25, 32
-"""Instants of a segment at which torques are seen; angle (rad) between finer ones, of which there are at most so many."""
+"""Instants of a segment at which torques are seen; angle (rad) between finer ones, and the most of them."""
 RESTORATIONS, RESTORING, NEARLY = 4, 60, 1.01
 """How often, and by how many iterations, a motion is moved into its limits, and the use at which that is enough."""
 SLOWER = (1.0, 1.01, 1.03, 1.1, 1.25, 1.5, 2.0)
@@ -180,7 +180,11 @@ class PointsSearch:
             over = excess_over_bounds(shape.path, JERK_BASIS, (box.middle, *bounds))
         else:
             over = excess_over_bounds(shape.path, BASIS, (box.middle, *bounds[:3]))
-        return over if self.effort is None else over + self.effort.excess_over_limits(shape.path, self.tight[4], self.instants)
+        return (
+            over
+            if self.effort is None
+            else over + self.effort.excess_over_limits(shape.path, self.tight[4], self.instants)
+        )
 
     def use_of_limits(self, shape: PointsShape) -> Array:
         """Exact peaks over limits at every instant: reach, speed, acceleration and jerk, (4, n)."""

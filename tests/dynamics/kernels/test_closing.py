@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynid import Motion, Robot, load_robot, regressor
-from dynid.dynamics.kernels.closing import BEYOND, REACHED, write_closure_equations, write_link_poses, closure_arrays
+from dynid.dynamics.kernels.closing import BEYOND, REACHED, closure_arrays, write_closure_equations, write_link_poses
 from dynid.dynamics.kernels.geometry import tree_arrays
 from dynid.dynamics.kernels.loops import Ways, _add_bend, _add_twist, _write_ways, loop_map
 from dynid.dynamics.kernels.threads import thread_count, use_threads

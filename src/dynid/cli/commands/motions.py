@@ -76,7 +76,10 @@ def excite(
         str | None, typer.Option(help="what is to become known: names (M6,Fv3), payload or unidentifiable")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
-    time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept (--pareto: of all designs, default 50)")] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="seconds of search; the best so far is kept (--pareto: of all designs, default 50)"),
+    ] = None,
     floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m")] = None,
     obstacles: Annotated[Path | None, typer.Option(help="a .toml of boxes, planes, meshes, tool and payload")] = None,
     clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,

@@ -242,7 +242,7 @@ def _unit(k: int) -> Vector:
 
 @inlined
 def _dual_of_vector(closings: Closings, dual: Array, k: int, f: int) -> Vector:
-    """What a dual (m,) of the equations of closure k is of vector f; axes enter by half the skew part of their matrix."""
+    """What a dual (m,) of closure k's equations is of vector f; axes enter by half the skew part of their matrix."""
     tip, turn = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     for r in range(closings.keep.shape[0]):
         if closings.keep[r, 0] == k:
