@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dynid import DynidError, Excitation, design_excitation, load_robot
-from dynid.excitation.feasibility import SAFETY
+from dynid.excitation.clearance import SAFETY
 from dynid.robot.transform import Array, rotation_from_rpy
 
 RATE = 1000.0

@@ -14,8 +14,9 @@ from numpy.testing import assert_allclose
 from dynid import DynidError, Motion, Robot, design_excitation, load_robot
 from dynid.dynamics.kernels.geometry import link_poses
 from dynid.excitation.cell import Cell, Plane, read_cell, robot_solids
-from dynid.excitation.feasibility import Clearance, Effort
+from dynid.excitation.clearance import Clearance
 from dynid.excitation.shape import Extremes
+from dynid.excitation.torque_limits import Effort
 from dynid.robot.transform import Array
 
 BOX = {"name": "table", "size": [0.4, 0.4, 0.4], "position": [0.5, 0.0, 0.3], "rpy": [0.1, 0.2, 0.3]}

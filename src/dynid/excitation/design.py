@@ -15,10 +15,10 @@ from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.bound import StateBox, check_bound_available, find_bound
-from dynid.excitation.cell import Cell, read_cell
+from dynid.excitation.cell import CAPSULES, Cell, read_cell, robot_solids
+from dynid.excitation.clearance import Clearance, Violation
 from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
 from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel, read_motion_csv
-from dynid.excitation.feasibility import Clearance, CollisionChecker, Effort, Violation
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
     FoundSeries,
@@ -31,11 +31,12 @@ from dynid.excitation.fourier_search import (
 )
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
-from dynid.excitation.points_search import TORQUE_RATE, design_points
+from dynid.excitation.points_search import TORQUE_RATE, design_points, violation_of_path
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, limits_within_margin, middle_and_half_range
 from dynid.excitation.starts import Candidates, random_points, run_starts
+from dynid.excitation.torque_limits import Effort
 from dynid.messages import Message, Option, Wording
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
@@ -154,10 +155,6 @@ def design_excitation(
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
         weights = BALANCED  # the default weights would leave the scaling out
     cell = read_cell(robot, obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed)
-    if cell is not None and shape == "points":
-        raise ExcitationError(
-            "option_not_applicable", "obstacles, floor, clearance and tool_speed belong to shape 'fourier'",
-        )  # fmt: skip
     begin = time.monotonic()
     if after is not None:
         from dynid.excitation.information import columns_of_result, read_result
@@ -193,7 +190,7 @@ def design_excitation(
     )  # fmt: skip
     if shape == "points":
         if not moving:
-            _refuse_rest_without_motion(limits, rest)
+            _refuse_rest_without_motion(limits, rest, cell)
         found = _design_by_points(search, points)
     else:
         try:
@@ -457,11 +454,13 @@ def _refuse_unused_arguments(
         )  # fmt: skip
 
 
-def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Sequence[float] | None) -> None:
-    """Raise where a rest pose or effort limits are given for points that no motion joins."""
+def _refuse_rest_without_motion(
+    limits: Mapping[str, object] | None, rest: Sequence[float] | None, cell: Cell | None
+) -> None:
+    """Raise where a rest pose, a cell or effort limits are given for points that no motion joins."""
     bounds = {kind: np.array((limits or {}).get(kind, np.inf), dtype=np.float64) for kind in ("effort", "jerk")}
     kinds = ((f"limits['{kind}']", np.isfinite(bound).any()) for kind, bound in bounds.items())
-    for name, given in (("rest", rest is not None), *kinds):
+    for name, given in (("rest", rest is not None), ("a cell", cell is not None), *kinds):
         if given:
             raise ExcitationError(
                 "missing_acceleration_limits", "{option} needs a motion through the points:",
@@ -544,8 +543,8 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
             "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
             finished=len(candidates.found), starts=starts,
         ))  # fmt: skip
-    checker, word = CollisionChecker.for_robot(rows.robot)
-    warnings += [word] if word else []
+    links, said = _links_to_look_at(rows.robot, limits) if clearance is None else (None, [])
+    warnings += said
     first = scale_to_limits(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
     refused, collides = Message("no_starts", "no start was tried"), False
     for place, (value, series) in enumerate(candidates.found):
@@ -554,7 +553,7 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         except ExcitationError as error:
             refused = error.message
             continue
-        hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
+        hit = None if links is None else links.first_self_collision(shape.motion(100.0))
         if hit is None:
             history = _search_history(criterion, seeds, candidates, place)
             return Excitation(
@@ -572,17 +571,28 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
                 search.information,
                 clearance,
             )
-        collides, refused = (
-            True,
-            Message(
-                "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
-            ),
-        )
+        collides, refused = True, _self_collision(hit)
     if collides and clearance is None and not candidates.interrupted:  # once more, with links kept apart in the search
         return _design_fourier(replace(search, cell=Cell()), period, harmonics, periods)
     raise ExcitationError(
         "no_valid_motion", "none of {starts} starts gives a valid motion: {reason}", "{remedy}",
         starts=len(candidates.found), reason=refused.what, remedy=refused.remedy,
+    )  # fmt: skip
+
+
+def _links_to_look_at(robot: Robot, limits: Limits) -> tuple[Clearance | None, list[Message]]:
+    """Links with the shapes of the robot's file, None where it has none, and a warning where they cannot be read."""
+    own = robot_solids(robot, limits)
+    if own.kind == CAPSULES:
+        return None, [] if own.unread is None else [own.unread]
+    return Clearance.for_robot(robot, limits, Cell(), own), []
+
+
+def _self_collision(hit: Violation) -> Message:
+    """Message on two links that collide."""
+    return Message(
+        "self_collision", "the robot would collide with itself: {first} and {second} at {time:.2f} s",
+        "narrow the position limits, or try another seed", first=hit.link, second=hit.other, time=hit.time,
     )  # fmt: skip
 
 
@@ -687,18 +697,31 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
             rows=r, parameters=len(rows.names),
         )  # fmt: skip
     deadline = time.monotonic() + (search.time_budget if search.time_budget is not None else 1e9)
+    warnings: list[Message] = []
+    clearance = None if search.cell is None else Clearance.for_robot(rows.robot, limits, search.cell)
+    if clearance is not None:
+        warnings += clearance.notes
+        _check_free_postures(clearance, limits, search.rest)
     courses: list[SearchHistory] = []
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
         starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
         on_progress=search.on_progress, on_history=courses.append, target=search.target,
+        clearance=clearance,
     )  # fmt: skip
     if search.rest is not None:
         shape = shape.with_approach(search.rest, limits)
-        _check_approach_torques(search, shape)
+        _check_approach(search, clearance, shape)
     stopped = courses[0].stopped or time.monotonic() > deadline
-    warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
-    warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
+    warnings += [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
+    if shape.path is not None and clearance is None:
+        links, said = _links_to_look_at(rows.robot, limits)
+        warnings += said
+        hit = None if links is None else links.first_self_collision(shape.motion(100.0))
+        if hit is not None and stopped:
+            raise ExcitationError(_self_collision(hit))
+        if hit is not None:  # once more, with links kept apart in the search
+            return _design_by_points(replace(search, cell=Cell()), points)
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.rows_per_sample)
     judge = find_criterion(
@@ -712,27 +735,18 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     value, first = judge.value(W), judge.value(at_random)
     history = replace(courses[0].with_final_value(value), stopped=stopped)
     return Excitation(
-        rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise
-    )
+        rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise,
+        clearance=clearance,
+    )  # fmt: skip
 
 
-def _check_approach_torques(search: _Search, shape: PointsShape) -> None:
-    """Raise where torques exceed their limits on the way from or to a given pose of rest."""
+def _check_approach(search: _Search, clearance: Clearance | None, shape: PointsShape) -> None:
+    """Raise where torques exceed their limits, or clearance is missing, on the way from or to a given pose of rest."""
+    if (hit := violation_of_path(shape, clearance)) is not None:
+        raise ExcitationError(hit.message().about("entry from rest"))
     use = np.zeros(1) if search.effort is None else search.effort.use_of_limits(shape.motion(TORQUE_RATE))
     if use.max() > 1.0:
         raise ExcitationError(
             "no_entry_from_rest", "no way from the rest pose keeps the effort limit of joint '{joint}'",
             "choose another rest pose", joint=search.rows.robot.joint_names[int(np.argmax(use))],
         )  # fmt: skip
-
-
-def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:
-    """Raise where the motion collides; return a warning where that could not be checked."""
-    checker, word = CollisionChecker.for_robot(robot)
-    hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
-    if hit is not None:
-        raise ExcitationError(
-            "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits, or try "
-            "another seed", hit=hit,
-        )  # fmt: skip
-    return [word] if word else []

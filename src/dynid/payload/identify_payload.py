@@ -37,7 +37,7 @@ from dynid.payload.two_runs import (
 )
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS
-from dynid.robot.io.force_sensor import with_sensor_from_file
+from dynid.robot.io.toml_table import with_sensor_from_file
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from dynid.excitation.clearance import BeforeRun
 from dynid.excitation.excitation import Excitation, noise_per_channel
-from dynid.excitation.feasibility import BeforeRun
 from dynid.excitation.history import Descent, SearchHistory
 from dynid.excitation.points import PointsShape
 from dynid.identifiability.base_parameters import base_parameters

@@ -1,4 +1,8 @@
-"""What a motion must respect beside the limits of its joints: torques, self-collision, clearance in a cell."""
+"""Clearance in a cell and between links, and the speed of the tool: a penalty while searching, proven for all time.
+
+Between instants a point moves by at most its speed there times the step, and half its largest acceleration times the
+step squared; intervals for which that leaves a doubt are halved.
+"""
 
 from __future__ import annotations
 
@@ -14,175 +18,33 @@ from dynid.dynamics.kernels.closing import REACHED
 from dynid.dynamics.kernels.geometry import Integers, Poses, link_poses
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
 from dynid.errors import ExcitationError
-from dynid.excitation.cell import MOUNT, Cell, Plane, Solid, last_link, read_collision_geometry, robot_solids
-from dynid.excitation.quintics import PathGradient, Quintics, gradient_by_nodes, hermite_values, states_at_instants
-from dynid.excitation.regressor_rows import BaseRows
+from dynid.excitation.cell import MOUNT, Cell, Plane, RobotSolids, Solid, last_link, robot_solids
+from dynid.excitation.quintics import PathGradient, Quintics, hermite_values, penalty_along_path
 from dynid.excitation.shape import Extremes
+from dynid.excitation.torque_limits import Effort
 from dynid.messages import Message, Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
 
-_SAFETY = 0.97
-"""The optimiser keeps this share of a torque limit, the check all of it."""
-_INSTANTS = 9
-"""Instants of a path's segment at which its torques are seen, both ends included."""
-_BASIS = hermite_values(np.linspace(0.0, 1.0, _INSTANTS))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Effort:
-    """Torques of the nominal robot against their limits, effort (n,)."""
-
-    rows: BaseRows
-    XB: Array
-    limit: Array
-
-    @staticmethod
-    def for_robot(robot: Robot, limits: Limits) -> Effort | None:
-        """Effort limits of a robot; None where there are none or a nominal parameter that matters is unknown."""
-        if not np.isfinite(limits.effort).any():
-            return None
-        from dynid.identifiability.base_parameters import base_parameters
-
-        base = base_parameters(robot)
-        XB = base.values(robot.parameters)
-        if np.isnan(XB).any():
-            return None
-        return Effort(BaseRows.for_robot(robot, model="torque", rotor_inertia=True, friction=()), XB, limits.effort)
-
-    def torque_penalty(self, motion: Motion) -> tuple[float, tuple[Array, Array, Array]]:
-        """Mean over samples of squared torques beyond the limits, and its gradient by q, v, a."""
-        rows = self.rows.rows_along(motion)
-        tau = (rows.matrix() @ self.XB).reshape(len(motion), -1)
-        over = np.maximum(np.abs(tau) / self.limit - _SAFETY, 0.0)
-        if not over.any():
-            zero = np.zeros_like(motion.q)
-            return 0.0, (zero, zero, zero)
-        by_tau = 2.0 * over * np.sign(tau) / self.limit / len(motion)
-        weights = by_tau.reshape(-1, 1) * self.XB
-        return float((over**2).sum() / len(motion)), rows.adjoint(weights)
-
-    def excess_over_limits(self, path: Quintics, share: Array) -> PathGradient:
-        """Sum of squared torques beyond a share (n,) of the limits, over instants of a path's segments."""
-        states = states_at_instants(path, _BASIS)
-        S, n, M = states[0].shape
-        q, v, a = (x.transpose(0, 2, 1).reshape(-1, n) for x in states)
-        mean, by = replace(self, limit=self.limit * share).torque_penalty(Motion(np.arange(float(S * M)), q, v, a))
-        slopes = [S * M * g.reshape(S, M, n).transpose(0, 2, 1) for g in by]
-        return gradient_by_nodes(path, _BASIS, S * M * mean, states, slopes)
-
-    def torque_shares(self, motion: Motion) -> Array:
-        """Torque over limit at each sample, (N, n), with its sign."""
-        return np.asarray((self.rows.matrix(motion) @ self.XB).reshape(len(motion), -1) / self.limit)
-
-    def use_of_limits(self, motion: Motion) -> Array:
-        """Peak torque over limit, (n,): on the samples, plus a bound on what may rise between them.
-
-        Between samples a function exceeds them by at most an eighth of its second difference; twice the largest
-        one seen is allowed for.
-        """
-        shares = self.torque_shares(motion)
-        bend = np.abs(np.diff(shares, n=2, axis=0)).max(axis=0, initial=0.0)
-        return np.asarray(np.abs(shares).max(axis=0) + 0.25 * bend)
-
-    def holding_torque_shares(self, q: Array) -> Array:
-        """Torques (N, n) that hold the robot still at poses q (N, n), over their limits."""
-        return np.abs(self.torque_shares(Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))))
-
-
-# Self-collision along a motion, where the robot's URDF has collision geometry (through pinocchio and coal).
-
-
 SAFETY = 0.01
 """Links nearer than this (m) count as colliding."""
-
-_RATE = 20.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CollisionChecker:
-    """Pairs of links that are apart in the rest pose and must stay apart."""
-
-    robot: Robot
-    model: Any
-    geometry: Any
-
-    @staticmethod
-    def for_robot(robot: Robot) -> tuple[CollisionChecker | None, Message | None]:
-        """Return a checker; None, with a warning on why, where the collision geometry cannot be used."""
-        if robot.couplings:
-            return None, None
-        read, word = read_collision_geometry(robot)
-        if read is None:
-            return None, word
-        model, geometry = read
-        geometry.addAllCollisionPairs()
-        checker = CollisionChecker(robot, model, geometry)
-        checker._drop_touching_pairs()
-        return checker, None
-
-    def _drop_touching_pairs(self) -> None:
-        """Drop pairs on the same or neighbouring joints, and those that touch in the neutral pose already."""
-        import pinocchio as pin
-
-        objects = self.geometry.geometryObjects
-        near = self._too_near_pairs(pin.neutral(self.model))
-        for k in reversed(range(len(self.geometry.collisionPairs))):
-            pair = self.geometry.collisionPairs[k]
-            a, b = (objects[i].parentJoint for i in (pair.first, pair.second))
-            neighbours = a == b or self.model.parents[a] == b or self.model.parents[b] == a
-            if neighbours or near[k]:
-                self.geometry.removeCollisionPair(pair)
-
-    def _too_near_pairs(self, q: Array) -> list[bool]:
-        """Whether each pair of links is nearer than the safety distance."""
-        import pinocchio as pin
-
-        data, geometry_data = self.model.createData(), pin.GeometryData(self.geometry)
-        pin.computeDistances(self.model, data, self.geometry, geometry_data, q)
-        return [result.min_distance < SAFETY for result in geometry_data.distanceResults]
-
-    def first_collision(self, motion: Motion) -> str | None:
-        """Return the names of two links that come too near and when, or None."""
-        step = max(1, round(1.0 / (_RATE * float(np.median(np.diff(motion.t))))))
-        for k in range(0, len(motion), step):
-            near = self._too_near_pairs(self._pinocchio_configuration(motion.q[k]))
-            if any(near):
-                pair = self.geometry.collisionPairs[near.index(True)]
-                names = [self.geometry.geometryObjects[i].name for i in (pair.first, pair.second)]
-                return f"{names[0]} and {names[1]} at {motion.t[k]:.2f} s"
-        return None
-
-    def _pinocchio_configuration(self, q: Array) -> Array:
-        """Pinocchio's configuration, with joints that were locked where they are."""
-        import pinocchio as pin
-
-        full = np.array(pin.neutral(self.model))
-        for name, value in (*self.robot.locks.items(), *zip(self.robot.joint_names, q, strict=True)):
-            joint = self.model.joints[self.model.getJointId(name)]
-            if joint.nq == 2:
-                full[joint.idx_q : joint.idx_q + 2] = np.cos(value), np.sin(value)
-            else:
-                full[joint.idx_q] = value
-        return full
-
-
-# Clearance in a cell and between links, and the speed of the tool: as a penalty while searching, and proven for all
-# time. Between instants a point moves by at most its speed there times the step, and half its largest acceleration
-# times the step squared; intervals for which that leaves a doubt are halved.
-
-
+RATE = 20.0
+"""Samples per second at which links are looked at where nothing is proven."""
 PENALTY, SPEED_PENALTY = 0.02, 0.05
 """Missing clearance (m) and share of excess speed, at every sample, that have a penalty of 1."""
 BUFFER = 0.004
 """The search keeps this much more clearance (m), and five times this share below the tool's speed; proofs do not."""
 POSTURES = 64
 """Random postures in which pairs of links are looked at."""
+FREE, TRIED = 0.05, 200
+"""Clearance (m) beyond what is needed at which a posture to start from is good enough, and how many are tried."""
 OFTEN, AT_REST = 0.9, 0.3
 """Links that are too near in this share of the postures are built that way; the second where they are at zero, too."""
 FIRST_STEP, LAST_STEP = 0.01, 2e-5
 """Half width (s) of the first and of the smallest intervals of a proof."""
+_BASIS = hermite_values((np.arange(5.0) + 0.5) / 5.0)
+"""Of five instants of a path's segment at which clearance is seen while searching."""
 EXACT = 24
 """Points of a solid whose speeds are looked at; beyond, the corners of the box around it."""
 
@@ -241,8 +103,8 @@ class Clearance:
     """Solids of a robot that stay apart, from one another by SAFETY and from a cell by its clearance.
 
     solids: of the robot, then obstacles; pairs: two of them with the distance they need; sides: a solid and a plane;
-    tool: solids whose speed counts; bare: links without geometry; exact: links are not capsules along the skeleton;
-    proves: the motion was searched with it, so that it holds at every instant; ignored: pairs near by construction.
+    tool: solids whose speed counts; own: what is known of the robot's solids; proves: the motion was searched with it,
+    so that it holds at every instant; ignored: pairs near by construction.
     """
 
     robot: Robot
@@ -251,25 +113,29 @@ class Clearance:
     pairs: tuple[tuple[int, int, float], ...]
     sides: tuple[tuple[int, Plane], ...]
     tool: tuple[Solid, ...]
+    own: RobotSolids
     notes: tuple[Message, ...] = ()
-    bare: tuple[str, ...] = ()
-    exact: bool = True
     proves: bool = True
     ignored: tuple[str, ...] = ()
 
     @staticmethod
-    def for_robot(robot: Robot, limits: Limits, cell: Cell) -> Clearance:
-        """Collect what has to stay apart; ExcitationError where no posture can keep it."""
-        own = robot_solids(robot, limits)
+    def for_robot(robot: Robot, limits: Limits, cell: Cell, own: RobotSolids | None = None) -> Clearance:
+        """Collect what has to stay apart; ExcitationError where no posture can keep it. own: solids, where known."""
+        own = own or robot_solids(robot, limits)
         parts = (*own.solids, *cell.attached)
         last = last_link(robot)
         point = Solid("tool", last, np.zeros((1, 3)))
         at_end = tuple(s for s in parts if s.link == last and own.note is None)
         every = Clearance(
-            robot, cell, (*parts, *cell.obstacles), (), (), (point, *dict.fromkeys((*at_end, *cell.attached))),
-            () if own.note is None else (own.note,), own.bare, own.note is None,
+            robot, cell, (*parts, *cell.obstacles), (), (), (point, *dict.fromkeys((*at_end, *cell.attached))), own,
+            () if own.note is None else (own.note,),
         )  # fmt: skip
         return every._with_pairs(len(parts), limits)
+
+    @property
+    def exact(self) -> bool:
+        """Whether links have the shapes of the robot's file, and are not capsules along the skeleton."""
+        return self.own.note is None
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel between processes without the shapes of coal."""
@@ -381,6 +247,12 @@ class Clearance:
             drawn = drawn[loop.follow_paths(drawn).end == REACHED]
             return np.vstack([np.tile(loop.at, (2, 1)), drawn])
         return np.vstack([np.clip(np.zeros(len(low)), low, high), 0.5 * (low + high), drawn])
+
+    def free_posture(self, limits: Limits, seed: int) -> Array:
+        """Random posture (n,) with much clearance, or the best of those tried."""
+        q = self.random_postures(limits, TRIED, seed)[2:]
+        slack, _ = self.slack(q)
+        return np.asarray(q[int(np.argmax(np.minimum(slack, FREE)))])
 
     # Where everything is.
 
@@ -519,6 +391,10 @@ class Clearance:
             return value, (gq, gv, zero)
         return value, self._loop.pull_back(tree, motion.v, motion.a, (gq, gv, zero), None, None)
 
+    def penalty_along_path(self, path: Quintics, buffer: float = BUFFER) -> PathGradient:
+        """Sum of the penalty over instants of a path's segments."""
+        return penalty_along_path(path, _BASIS, lambda motion: self.penalty(motion, buffer))
+
     def _contacts(self, poses: Poses, more: Array) -> list[tuple[Contacts, float]]:
         """Distances nearer than what is needed and `more` (N,), by pair or plane, with what is needed."""
         found = []
@@ -599,6 +475,13 @@ class Clearance:
         return value, gq, gv
 
     # Postures, and the proof for all time.
+
+    def first_self_collision(self, motion: Motion) -> Violation | None:
+        """Two links that come nearer than SAFETY along a motion, at RATE samples per second."""
+        step = max(1, round(1.0 / (RATE * float(np.median(np.diff(motion.t))))))
+        slack, nearest = self.slack(motion.q[::step])
+        k = int(np.argmax(slack < 0.0))
+        return replace(nearest[k], time=float(motion.t[::step][k])) if slack[k] < 0.0 else None
 
     def slack(self, q: Array) -> tuple[Array, list[Violation]]:
         """Distance beyond what is needed at postures q (N, n), (N,), and what is nearest there."""
@@ -894,7 +777,7 @@ def _checked(clearance: Clearance, effort: Effort | None) -> list[Message]:
     if clearance.proves:
         said.append(Message("self_collision_proven", "links keep {safety:g} m apart, at every instant", safety=SAFETY))
     elif clearance.exact:
-        said.append(Message("self_collision_sampled", "links keep apart, at {rate:g} samples per second", rate=_RATE))
+        said.append(Message("self_collision_sampled", "links keep apart, at {rate:g} samples per second", rate=RATE))
     return said
 
 
@@ -912,8 +795,8 @@ def _unchecked(clearance: Clearance, effort: Effort | None, limits: Limits) -> l
         ))  # fmt: skip
     if not clearance.exact and not clearance.proves:
         said.append(Message("self_collision_unchecked", "collisions of links with one another"))
-    if clearance.bare:
-        said.append(Message("links_without_geometry", "links without geometry: {links:8}", links=clearance.bare))
+    if clearance.own.bare:
+        said.append(Message("links_without_geometry", "links without geometry: {links:8}", links=clearance.own.bare))
     if clearance.ignored and clearance.proves:
         said.append(Message(
             "links_near_by_construction", "links that are near one another in most postures: {pairs:8}",
