@@ -6,7 +6,7 @@ step squared; intervals for which that leaves a doubt are halved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -37,8 +37,14 @@ BUFFER = 0.004
 """The search keeps this much more clearance (m), and five times this share below the tool's speed; proofs do not."""
 POSTURES = 64
 """Random postures in which pairs of links are looked at."""
-FREE, TRIED = 0.05, 200
-"""Clearance (m) beyond what is needed at which a posture to start from is good enough, and how many are tried."""
+FREE, TRIED, MORE = 0.05, 200, 1000
+"""Clearance (m) beyond what is needed at which a posture to start from is good enough; how many are tried at first."""
+ROOM, ROUNDED = 0.05, 1e-4
+"""What a repair leaves beyond the clearance, so that there is a motion, and a little more for rounding (m)."""
+TRIED_REPAIRS, TRIED_SHIFTS, MOST_MOVES, REPAIRED = 20, 30, 3, 300
+"""Postures and shifts that are tried, obstacles that are told to move, random postures looked at for a repair."""
+HELD = 0.9
+"""Share of the effort limits by which a posture to start from can be held."""
 OFTEN, AT_REST = 0.9, 0.3
 """Links that are too near in this share of the postures are built that way; the second where they are at zero, too."""
 FIRST_STEP, LAST_STEP = 0.01, 2e-5
@@ -87,6 +93,22 @@ class Violation:
             "clearance_violated", "link '{link}' comes to {value:.3f} m from '{other}' at {time:.2f} s, nearer than "
             "{limit:g} m", "ask for less clearance, move '{other}', or narrow the position limits", **facts,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repair:
+    """What would free a posture: shifts (3,) of obstacles and planes by name (m), or less clearance (m; None: no)."""
+
+    moves: dict[str, Array]
+    clearance: float | None
+
+    def remedy(self) -> str:
+        """Words on what to do."""
+        said = [f"move '{name}' by ({', '.join(f'{x:.3f}' for x in way)}) m" for name, way in self.moves.items()]
+        words = [", ".join(said[:MOST_MOVES])] if 0 < len(said) <= MOST_MOVES else []
+        if self.clearance is not None:
+            words.append(f"ask for a clearance of at most {self.clearance:.3f} m")
+        return ", or ".join(words) or "take obstacles away, or widen the position limits"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,10 +245,15 @@ class Clearance:
         if np.ptp(distance) > 1e-6:
             return True
         least = float(distance.min())
-        if least < min(0.0, -solid.radius * (1.0 + 1e-6)) - 1e-9 and least < clearance:
+        guessed = 0.0 if self.exact else solid.radius * (1.0 + 1e-6)  # how thick a capsule is, nobody knows
+        if least < -guessed - 1e-9:
+            way = self._way_out(other, np.zeros(self.robot.n), [i])
+            repair = Repair({} if way is None else {other: way}, None)
             raise ExcitationError(
                 "clearance_impossible", "link '{link}' is {depth:.3f} m inside '{other}' in every posture",
-                "move '{other}', or correct its place in frame 0", link=solid.name, other=other, depth=-least,
+                "{remedy}, or correct its place in frame 0", link=solid.name, other=other, depth=-least,
+                remedy=repair.remedy() if repair.moves else f"move '{other}'",
+                moves={name: move.tolist() for name, move in repair.moves.items()},
             )  # fmt: skip
         if least < clearance:
             notes.append(Message(
@@ -248,11 +275,20 @@ class Clearance:
             return np.vstack([np.tile(loop.at, (2, 1)), drawn])
         return np.vstack([np.clip(np.zeros(len(low)), low, high), 0.5 * (low + high), drawn])
 
-    def free_posture(self, limits: Limits, seed: int) -> Array:
-        """Random posture (n,) with much clearance, or the best of those tried."""
-        q = self.random_postures(limits, TRIED, seed)[2:]
-        slack, _ = self.slack(q)
-        return np.asarray(q[int(np.argmax(np.minimum(slack, FREE)))])
+    def free_posture(self, limits: Limits, seed: int, effort: Effort | None = None) -> Array:
+        """Random posture (n,) with much clearance, or the best of those tried; one that torques can hold."""
+        best, most = np.zeros(self.robot.n), -np.inf
+        for count, one in ((TRIED, seed), (MORE, 0)):
+            q = self.random_postures(limits, count, one)[2:]
+            slack = np.minimum(self.slack(q)[0], FREE)
+            if effort is not None:
+                slack = np.where(effort.holding_torque_shares(q).max(axis=1) < HELD, slack, slack - 10.0)
+            k = int(np.argmax(slack))
+            if slack[k] > most:
+                best, most = q[k], float(slack[k])
+            if most >= FREE:
+                break
+        return best
 
     # Where everything is.
 
@@ -496,6 +532,87 @@ class Clearance:
                 least[k] = d[k] - need
                 nearest[k] = Violation(self.solids[i].name, other, float(d[k]), need, 0.0)
         return least, nearest
+
+    def repair(self, q: Array) -> Repair:
+        """What would free a posture of q (N, n) in which the fewest obstacles are in the way, by the shortest ways."""
+        poses = link_poses(self.robot, self._tree(q))
+        apart, least, missing = np.full(len(q), np.inf), np.full(len(q), np.inf), dict[str, Array]()
+        for i, plane in self.sides:
+            d = self._heights(poses, i, plane)[0]
+            missing[plane.name] = np.maximum(missing.get(plane.name, 0.0), self.cell.clearance + ROOM - d)
+            least = np.minimum(least, d)
+        for i, j, need in self.pairs:
+            d = self._pair_distances(poses, i, j)
+            d = np.where(self._inside(poses, i, j), -np.abs(d), d)
+            if self._is_obstacle(j):
+                name = self.solids[j].name
+                missing[name] = np.maximum(missing.get(name, 0.0), self.cell.clearance + ROOM - d)
+                least = np.minimum(least, d)
+            else:
+                apart = np.minimum(apart, d - need)
+        ways = np.array(list(missing.values())).reshape(-1, len(q))
+        in_the_way = (ways > 0.0).sum(axis=0)
+        tangled = apart < 0.0
+        for k in np.lexsort([np.maximum(ways, 0.0).sum(axis=0), in_the_way, tangled])[:TRIED_REPAIRS]:
+            moves = {}
+            for name, way in zip(missing, ways[:, k], strict=True):
+                if way > 0.0:
+                    moves[name] = self._way_out(name, q[k])
+            if not tangled[k] and all(move is not None for move in moves.values()):
+                break
+        else:
+            moves = {}
+        widest = float(np.where(tangled, -np.inf, least).max()) - ROOM
+        return Repair(
+            {name: move for name, move in moves.items() if move is not None}, widest if widest > 0.0 else None
+        )
+
+    def no_room_message(self, hit: Violation, limits: Limits) -> Message:
+        """Message on a violation that no motion avoids, not even a small one, with what would free it."""
+        if not hit.other:
+            return hit.message()
+        repair = self.repair(self.random_postures(limits, REPAIRED))
+        return Message(
+            "no_room_to_move", "even a small motion brings link '{link}' to {value:.3f} m from '{other}', nearer than "
+            "{limit:.3g} m", "{remedy}", link=hit.link, other=hit.other, value=hit.value, limit=hit.limit,
+            remedy=repair.remedy(), moves={name: way.tolist() for name, way in repair.moves.items()},
+            enough=repair.clearance,
+        )  # fmt: skip
+
+    def _is_obstacle(self, j: int) -> bool:
+        """Whether a solid stands in the cell and is not the robot's."""
+        return j >= len(self.solids) - len(self.cell.obstacles)
+
+    def _way_out(self, name: str, q: Array, near: Sequence[int] = ()) -> Array | None:
+        """Shift (3,) of an obstacle or plane after which it has room beside the robot in a posture; None: not found.
+
+        near: solids of the robot that count; all of those that may come near where none are named.
+        """
+        need = self.cell.clearance + ROOM
+        poses = link_poses(self.robot, self._tree(q[None]))
+        for plane in self.cell.planes:
+            if plane.name == name:
+                near = near or [i for i, p in self.sides if p is plane]
+                least = min(float(self._heights(poses, i, plane)[0][0]) for i in near)
+                return np.asarray(-(need - least + ROUNDED) * plane.normal)
+        j = next(j for j, solid in enumerate(self.solids) if self._is_obstacle(j) and solid.name == name)
+        near = near or [i for i, other, _ in self.pairs if other == j]
+        shift = np.zeros(3)
+        for _ in range(TRIED_SHIFTS):
+            points = self.solids[j].points + shift
+            there = replace(self.solids[j], points=points)
+            moved = replace(self, solids=(*self.solids[:j], there, *self.solids[j + 1 :]))
+            contacts = [moved._near_pair(poses, i, j, np.full(1, np.inf)) for i in near]
+            inside = any(moved._inside(poses, i, j)[0] for i in near)
+            worst = min(contacts, key=lambda contact: float(contact.distance[0]))
+            depth = float(worst.distance[0])
+            if not inside and depth >= need:
+                return shift
+            away = points.mean(axis=0) - worst.pa[0] if inside else worst.normal[0]
+            size = float(np.linalg.norm(away))
+            away = away / size if size > 0.0 else np.array([0.0, 0.0, -1.0])
+            shift = shift + (need - (min(depth, 0.0) if inside else depth) + ROUNDED) * away
+        return None
 
     def first_violation(
         self, sample: Callable[[Array], Motion], duration: float, extremes: Extremes

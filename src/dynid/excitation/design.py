@@ -56,8 +56,8 @@ NOTABLE = 3.0
 """Seconds of preparation that are told where there is a time budget, which does not count them then."""
 AFTERWARDS = 0.3
 """Seconds of a time budget that are kept for what follows the search, where the budget is not short itself."""
-FREE_POSTURES = 1000
-"""Random postures of which one has to be free of the cell."""
+FIRST_POSTURES, FREE_POSTURES = 50, 1000
+"""Random postures of which one has to be free of the cell: first so many are tried."""
 SMALLEST_SWING = 1e-3
 """A joint whose slowest harmonic cannot swing by this (rad or m) within its limits cannot excite anything."""
 
@@ -576,7 +576,9 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         return _design_fourier(replace(search, cell=Cell()), period, harmonics, periods)
     raise ExcitationError(
         "no_valid_motion", "none of {starts} starts gives a valid motion: {reason}", "{remedy}",
-        starts=len(candidates.found), reason=refused.what, remedy=refused.remedy,
+        **(dict(refused.facts) | {
+            "starts": len(candidates.found), "reason": refused.what, "remedy": refused.remedy, "cause": refused.code,
+        }),
     )  # fmt: skip
 
 
@@ -598,21 +600,30 @@ def _self_collision(hit: Violation) -> Message:
 
 def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | None) -> None:
     """Raise where no posture is free, or a given rest pose is not, naming what is nearest to being so."""
-    q = clearance.random_postures(limits, FREE_POSTURES) if rest is None else rest[None]
+    if rest is None:
+        if (clearance.slack(clearance.random_postures(limits, FIRST_POSTURES))[0] > 0.0).any():
+            return
+        q = clearance.random_postures(limits, FREE_POSTURES)
+    else:
+        q = rest[None]
     slack, nearest = clearance.slack(q)
     best = nearest[int(np.argmax(slack))]
     if slack.max() > 0.0:
         return
-    facts = {"link": best.link, "other": best.other, "distance": best.value, "need": best.limit, "count": len(q)}
+    repair = clearance.repair(q)
+    facts = {
+        "link": best.link, "other": best.other, "distance": best.value, "need": best.limit, "count": len(q),
+        "moves": {name: way.tolist() for name, way in repair.moves.items()}, "enough": repair.clearance,
+        "remedy": repair.remedy(),
+    }  # fmt: skip
     if rest is not None:
         raise ExcitationError(
-            "rest_pose_not_free", "the rest pose has link '{link}' {distance:.3f} m from '{other}', not {need:g} m",
-            "choose another rest pose, or move '{other}'", **facts,
+            "rest_pose_not_free", "the rest pose has link '{link}' {distance:.3f} m from '{other}', not {need:.3g} m",
+            "choose another rest pose; {remedy}", **facts,
         )  # fmt: skip
     raise ExcitationError(
         "no_free_posture", "none of {count} postures is free: in the best one link '{link}' is {distance:.3f} m from "
-        "'{other}', nearer than {need:g} m", "move '{other}' by {missing:.3f} m, or allow as much less clearance",
-        missing=best.limit - best.value, **facts,
+        "'{other}', nearer than {need:.3g} m", "{remedy}", **facts,
     )  # fmt: skip
 
 
@@ -626,7 +637,8 @@ def _check_holding_torques(effort: Effort | None, limits: Limits, names: tuple[s
         worst = names[int(np.argmax(still))]
         raise ExcitationError(
             "effort_limit_below_gravity", "the effort limit of joint '{joint}' cannot even hold the robot still at "
-            "mid-range", joint=worst,
+            "mid-range", "raise it above {needed:.3g}, or choose position limits about a posture easier to hold",
+            joint=worst, needed=float((still * effort.limit)[int(np.argmax(still))]),
         )  # fmt: skip
 
 
@@ -642,26 +654,39 @@ def _search_history(criterion: str, seeds: list[int], candidates: Candidates[Fou
     return SearchHistory(criterion, ordered, chosen, len(seeds), candidates.interrupted)
 
 
+def _describe_failure(problem: FourierProblem, y: Array) -> Message:
+    """Message on what stops every motion with the directions of y, however small: torques, or the cell."""
+    effort, clearance, names = problem.effort, problem.clearance, problem.rows.robot.joint_names
+    about = np.zeros_like(y)
+    if clearance is not None:
+        about[:, 0] = clearance.free_posture(problem.limits, 0, effort) - problem.mid_range
+    small = 0.02 * y + 0.98 * about
+    if effort is not None:
+        t, basis = problem.sample_instants(round(torque_check_rate(problem) * problem.period))
+        use = effort.use_of_limits(problem.motion_of_coefficients(small, basis, t))
+        if use.max() > 1.0 or clearance is None:
+            j = int(np.argmax(use))
+            where = "about mid-range" if clearance is None else "about a free posture"
+            return Message(
+                "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
+                "{where}, which takes {needed:.3g}", "raise it, or choose position limits about a posture that is "
+                "easier to hold", joint=names[j], where=where, needed=float(use[j] * effort.limit[j]),
+            )  # fmt: skip
+    hit = None if clearance is None else violation_of_series(problem, clearance, small)
+    if hit is None or clearance is None:
+        return Message("no_free_motion", "the search ended in collisions", "try another seed, or more starts")
+    return clearance.no_room_message(hit, problem.limits)
+
+
 def _motion_from_rest_to_rest(
     problem: FourierProblem, value: float, y: Array, periods: int, rest: Array | None
 ) -> FourierShape:
     """Motion of coefficients y with entry and exit whose torques keep their limits too."""
     names = problem.rows.robot.joint_names
     effort = problem.effort
-    if effort is not None and not np.isfinite(value):
-        t, basis = problem.sample_instants(round(torque_check_rate(problem) * problem.period))
-        worst = names[int(np.argmax(effort.use_of_limits(problem.motion_of_coefficients(0.02 * y, basis, t))))]
-        raise ExcitationError(
-            "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
-            "about mid-range", joint=worst,
-        )  # fmt: skip
-
     clearance, hits = problem.clearance, list[Violation]()
-    if clearance is not None and not np.isfinite(value):
-        hit = violation_of_series(problem, clearance, y)
-        raise ExcitationError(
-            Message("no_free_motion", "the search ended in collisions") if hit is None else hit.message()
-        )
+    if not np.isfinite(value) and (clearance is not None or effort is not None):
+        raise ExcitationError(_describe_failure(problem, y))
 
     def is_valid(entry: Quintics) -> bool:
         """Whether an entry keeps the limits of torques, and clear of the cell."""

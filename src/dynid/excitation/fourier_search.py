@@ -166,7 +166,7 @@ def search_series_from_start(
     judge, columns = problem.criterion_for(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
     if problem.clearance is not None:
-        x[:, 0] = problem.clearance.free_posture(problem.limits, seed) - problem.mid_range
+        x[:, 0] = problem.clearance.free_posture(problem.limits, seed, problem.effort) - problem.mid_range
     shape = x.shape
     smooth_rows = _differentiable_rows(problem)
     recorder = Recorder()
@@ -223,10 +223,10 @@ def search_series_from_start(
         if not descend(sharp, tight, TIGHTENED_STEPS):
             break
     value, y = scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])
-    if problem.effort is not None:
-        value, y = _shrink_to_effort(problem, problem.effort, value, y)
-    if problem.clearance is not None and np.isfinite(value):
+    if problem.clearance is not None:
         value, y = _shrink_to_cell(problem, problem.clearance, value, y)
+    elif problem.effort is not None:
+        value, y = _shrink_to_effort(problem, problem.effort, value, y)
     recorder.pause_clock()
     return value, FoundSeries(seed, y, recorder)
 
@@ -290,17 +290,23 @@ def violation_of_series(problem: FourierProblem, clearance: Clearance, y: Array)
 
 
 def _shrink_to_cell(problem: FourierProblem, clearance: Clearance, value: float, y: Array) -> tuple[float, Array]:
-    """Shrink y about its freest or its mean posture by the largest of some factors by which it keeps its clearance."""
-    if cell_is_kept(problem, y):
+    """Shrink y until it keeps its clearance and torques, by the largest of some factors about one of some postures.
+
+    These are the freest on its way, the mean one, and a free one from elsewhere.
+    """
+    if cell_is_kept(problem, y) and _torques_fit(problem, y):
         return value, y
     t, basis = problem.sample_instants(SAMPLES)
     q = problem.motion_of_coefficients(y, basis, t).q
-    slack, _ = clearance.slack(q)
+    held = np.zeros(len(q)) if problem.effort is None else problem.effort.holding_torque_shares(q).max(axis=1)
+    slack = np.where(held < 1.0, clearance.slack(q)[0], -np.inf)
+    refuge = clearance.free_posture(problem.limits, 0, problem.effort) - problem.mid_range
+    postures = (q[int(np.argmax(slack))] - problem.mid_range, y[:, 0], refuge)
     for scale in SCALES:
-        for about in (q[int(np.argmax(slack))] - problem.mid_range, y[:, 0]):
+        for about in postures[:2] if scale > SCALES[-1] else postures:
             z = scale * y
             z[:, 0] += (1.0 - scale) * about
-            if cell_is_kept(problem, z) and _torques_fit(problem, z):
+            if _torques_fit(problem, z) and cell_is_kept(problem, z):
                 return problem.criterion_value(z), z
     return np.inf, y
 

@@ -109,7 +109,7 @@ class SmoothedCriterion:
 TIME_WEIGHT = 0.15
 INSTANTS = 23
 ROUNDS = 3
-SHRINKINGS = 60
+SHRINKINGS = 80
 TORQUE_RATE, POSES_RATE = 200.0, 10.0
 """Samples per second at which torques are checked, and poses to shrink about are tried."""
 CELL_WEIGHT = 0.1
@@ -198,7 +198,7 @@ class PointsSearch:
         if self.clearance is None:
             return z
         box, z = self.unknowns.box, z.copy()
-        free = (self.clearance.free_posture(box.position_limits(), seed) - box.middle) / box.reach
+        free = (self.clearance.free_posture(box.position_limits(), seed, self.effort) - box.middle) / box.reach
         size = self.unknowns.points * len(box.reach)
         for part in (z[:size], z[3 * size : 3 * size + 2 * len(box.reach)]):
             x = np.sin(part).reshape(-1, len(box.reach))
@@ -297,11 +297,13 @@ def violation_of_path(shape: PointsShape, clearance: Clearance | None) -> Violat
     return clearance.first_violation(shape.path.sample, shape.path.duration, shape.path.extremes())
 
 
-def shrink_to_fit(shape: PointsShape, effort: Effort | None, clearance: Clearance | None = None) -> PointsShape | None:
+def shrink_to_fit(
+    shape: PointsShape, effort: Effort | None, clearance: Clearance | None = None, box: PointLimits | None = None
+) -> PointsShape | None:
     """The shape shrunk until torques and clearance fit, about the pose on its path that is freest or easiest to hold.
 
     The last resort: a search that ended within its torque limits and clear of the cell leaves nothing to shrink. None
-    where it does not fit however small it is.
+    where it does not fit however small it is. box: where else free postures are sought.
     """
 
     def fits(shape: PointsShape) -> bool:
@@ -316,6 +318,8 @@ def shrink_to_fit(shape: PointsShape, effort: Effort | None, clearance: Clearanc
     held = np.zeros(len(q)) if effort is None else effort.holding_torque_shares(q).max(axis=1)
     ease = -held if clearance is None else np.where(held < 1.0, clearance.slack(q)[0], -held)
     pose = q[np.argmax(ease)]
+    if clearance is not None and box is not None and ease.max() <= 0.0:
+        pose = clearance.free_posture(box.position_limits(), 0, effort)
 
     def shrink_repeatedly(times: int) -> PointsShape | None:
         """Shrunk so many times by 5 %, where it fits then."""
@@ -431,8 +435,12 @@ def design_points(
             best.accept_if_better()
             stopped = True
         taken.recorder.pause_clock()
-    if best.shape is None and (hit := violation_of_path(search.unknowns.points_at(best.z), clearance)) is not None:
-        raise ExcitationError(hit.message())
+    if best.shape is None and clearance is not None:
+        refuge = clearance.free_posture(limits, 0, effort)
+        small = search.unknowns.points_at(best.z).shrink_about(np.full(rows.robot.n, 0.95**SHRINKINGS), refuge)
+        hit = violation_of_path(small, clearance)
+        if hit is not None:
+            raise ExcitationError(clearance.no_room_message(hit, limits))
     if best.shape is None and effort is not None:
         raise ExcitationError(_describe_effort_failure(search, best.z, effort))
     if best.shape is None or not _all_parameters_identifiable(rows, best.shape):
@@ -457,8 +465,8 @@ def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> 
     joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
     return Message(
         "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one: "
-        "holding still takes {percent:.3g} % of it in the easiest pose tried", joint=joint,
-        percent=100 * easiest.max(),
+        "holding still takes {percent:.3g} % of it in the easiest pose tried", "raise it", joint=joint,
+        percent=100 * easiest.max(), needed=float((easiest * effort.limit)[int(np.argmax(easiest))]),
     )  # fmt: skip
 
 
