@@ -567,11 +567,11 @@ class Clearance:
             {name: move for name, move in moves.items() if move is not None}, widest if widest > 0.0 else None
         )
 
-    def no_room_message(self, hit: Violation, limits: Limits) -> Message:
+    def no_room_message(self, hit: Violation, limits: Limits, effort: Effort | None) -> Message:
         """Message on a violation that no motion avoids, not even a small one, with what would free it."""
         if not hit.other:
             return hit.message()
-        repair = self.repair(self.random_postures(limits, REPAIRED))
+        repair = self.repair(postures_that_hold(self.random_postures(limits, REPAIRED), effort))
         return Message(
             "no_room_to_move", "even a small motion brings link '{link}' to {value:.3f} m from '{other}', nearer than "
             "{limit:.3g} m", "{remedy}", link=hit.link, other=hit.other, value=hit.value, limit=hit.limit,
@@ -748,6 +748,14 @@ class Clearance:
             arm += float(np.linalg.norm(link.placement.translation))
             k = link.parent
         return bound
+
+
+def postures_that_hold(q: Array, effort: Effort | None) -> Array:
+    """Those of postures q (N, n) that torques can hold; all where none can be held, or torques are not limited."""
+    if effort is None:
+        return q
+    held = effort.holding_torque_shares(q).max(axis=1) < HELD
+    return q[held] if held.any() else q
 
 
 def _cross(a: Array, b: Array) -> Array:

@@ -16,7 +16,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.bound import StateBox, check_bound_available, find_bound
 from dynid.excitation.cell import CAPSULES, Cell, read_cell, robot_solids
-from dynid.excitation.clearance import Clearance, Violation
+from dynid.excitation.clearance import Clearance, Violation, postures_that_hold
 from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
 from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel, read_motion_csv
 from dynid.excitation.fourier import FourierShape
@@ -535,7 +535,7 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     )  # fmt: skip
     if clearance is not None:
         warnings += clearance.notes
-        _check_free_postures(clearance, limits, search.rest)
+        _check_free_postures(clearance, limits, search.rest, search.effort)
     seeds = [1000 * search.seed + k for k in range(starts)]
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
@@ -598,12 +598,16 @@ def _self_collision(hit: Violation) -> Message:
     )  # fmt: skip
 
 
-def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | None) -> None:
+def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | None, effort: Effort | None) -> None:
     """Raise where no posture is free, or a given rest pose is not, naming what is nearest to being so."""
     if rest is None:
-        if (clearance.slack(clearance.random_postures(limits, FIRST_POSTURES))[0] > 0.0).any():
+        few, many = (
+            postures_that_hold(clearance.random_postures(limits, count), effort)
+            for count in (FIRST_POSTURES, FREE_POSTURES)
+        )
+        if (clearance.slack(few)[0] > 0.0).any():
             return
-        q = clearance.random_postures(limits, FREE_POSTURES)
+        q = many
     else:
         q = rest[None]
     slack, nearest = clearance.slack(q)
@@ -614,7 +618,7 @@ def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | Non
     facts = {
         "link": best.link, "other": best.other, "distance": best.value, "need": best.limit, "count": len(q),
         "moves": {name: way.tolist() for name, way in repair.moves.items()}, "enough": repair.clearance,
-        "remedy": repair.remedy(),
+        "remedy": repair.remedy(), "held": "" if effort is None else " and can be held",
     }  # fmt: skip
     if rest is not None:
         raise ExcitationError(
@@ -622,8 +626,8 @@ def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | Non
             "choose another rest pose; {remedy}", **facts,
         )  # fmt: skip
     raise ExcitationError(
-        "no_free_posture", "none of {count} postures is free: in the best one link '{link}' is {distance:.3f} m from "
-        "'{other}', nearer than {need:.3g} m", "{remedy}", **facts,
+        "no_free_posture", "none of {count} postures is free{held}: in the best one link '{link}' is {distance:.3f} m "
+        "from '{other}', nearer than {need:.3g} m", "{remedy}", **facts,
     )  # fmt: skip
 
 
@@ -675,7 +679,7 @@ def _describe_failure(problem: FourierProblem, y: Array) -> Message:
     hit = None if clearance is None else violation_of_series(problem, clearance, small)
     if hit is None or clearance is None:
         return Message("no_free_motion", "the search ended in collisions", "try another seed, or more starts")
-    return clearance.no_room_message(hit, problem.limits)
+    return clearance.no_room_message(hit, problem.limits, effort)
 
 
 def _motion_from_rest_to_rest(
@@ -726,7 +730,7 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     clearance = None if search.cell is None else Clearance.for_robot(rows.robot, limits, search.cell)
     if clearance is not None:
         warnings += clearance.notes
-        _check_free_postures(clearance, limits, search.rest)
+        _check_free_postures(clearance, limits, search.rest, search.effort)
     courses: list[SearchHistory] = []
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,

@@ -440,7 +440,7 @@ def design_points(
         small = search.unknowns.points_at(best.z).shrink_about(np.full(rows.robot.n, 0.95**SHRINKINGS), refuge)
         hit = violation_of_path(small, clearance)
         if hit is not None:
-            raise ExcitationError(clearance.no_room_message(hit, limits))
+            raise ExcitationError(clearance.no_room_message(hit, limits, effort))
     if best.shape is None and effort is not None:
         raise ExcitationError(_describe_effort_failure(search, best.z, effort))
     if best.shape is None or not _all_parameters_identifiable(rows, best.shape):
