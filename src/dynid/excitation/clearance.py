@@ -18,7 +18,7 @@ from dynid.dynamics.kernels.closing import REACHED
 from dynid.dynamics.kernels.geometry import Integers, Poses, link_poses
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
 from dynid.errors import ExcitationError
-from dynid.excitation.cell import MOUNT, Cell, Plane, RobotSolids, Solid, last_link, robot_solids
+from dynid.excitation.cell import MJCF, MOUNT, URDF, Cell, Plane, RobotSolids, Solid, last_link, robot_solids
 from dynid.excitation.quintics import PathGradient, Quintics, hermite_values, penalty_along_path
 from dynid.excitation.shape import Extremes
 from dynid.excitation.torque_limits import Effort
@@ -833,8 +833,8 @@ class BeforeRun:
 
     lowest: height of the lowest point of every link (z in frame 0, m), base_plane: height of the floor, or 0 for the
     mounting plane; tool_speed: the largest, m/s; torques: largest torque (N m or N) and its limit by joint, empty where
-    it is not known; checked and unchecked: what was compared with limits and obstacles, and what was not; as_capsules:
-    links are capsules along the skeleton.
+    it is not known; checked and unchecked: what was compared with limits and obstacles, and what was not; shapes: what
+    the links are taken as, as_capsules: as capsules along the skeleton.
     """
 
     lowest: dict[str, float]
@@ -843,6 +843,7 @@ class BeforeRun:
     torques: dict[str, tuple[float, float]]
     checked: tuple[Message, ...]
     unchecked: tuple[Message, ...]
+    shapes: Message
     as_capsules: bool
 
     @staticmethod
@@ -868,7 +869,7 @@ class BeforeRun:
         floor = clearance.cell.floor
         return BeforeRun(
             lowest, 0.0 if floor is None else floor, speed, torques, tuple(_checked(clearance, effort)),
-            tuple(_unchecked(clearance, effort, limits)), not clearance.exact,
+            tuple(_unchecked(clearance, effort, limits)), _shapes_message(clearance), not clearance.exact,
         )  # fmt: skip
 
     @property
@@ -881,8 +882,20 @@ class BeforeRun:
         return {
             "lowest": self.lowest, "base_plane": self.base_plane, "below": self.below, "tool_speed": self.tool_speed,
             "torques": {name: {"peak": peak, "limit": limit} for name, (peak, limit) in self.torques.items()},
-            "checked": list(self.checked), "unchecked": list(self.unchecked), "capsules": self.as_capsules,
+            "checked": list(self.checked), "unchecked": list(self.unchecked), "shapes": self.shapes,
+            "capsules": self.as_capsules,
         }  # fmt: skip
+
+
+def _shapes_message(clearance: Clearance) -> Message:
+    """What the links are taken as."""
+    if not clearance.exact:
+        radius = max((solid.radius for solid in clearance.own.solids), default=0.0)
+        return Message(
+            "links_are_capsules", "capsules of {radius:.0f} mm radius along the skeleton", radius=1000.0 * radius
+        )
+    named = {URDF: "the collision geometry of the URDF", MJCF: "the geoms of the MJCF"}[clearance.own.kind]
+    return Message("links_are_hulls", "convex hulls of {named}", named=named)
 
 
 def _checked(clearance: Clearance, effort: Effort | None) -> list[Message]:
@@ -917,6 +930,12 @@ def _unchecked(clearance: Clearance, effort: Effort | None, limits: Limits) -> l
     if not clearance.exact:
         said.append(Message(
             "no_meshes", "the true shape of the links: without meshes they are taken as capsules along the skeleton",
+        ))  # fmt: skip
+    if clearance.own.around:
+        said.append(Message(
+            "surroundings_in_robot_file", "{count} shapes of the MJCF that stand around the robot: they are not used",
+            "give them as {floor} or {obstacles}", count=clearance.own.around, floor=Option("floor"),
+            obstacles=Option("obstacles"),
         ))  # fmt: skip
     if not clearance.exact and not clearance.proves:
         said.append(Message("self_collision_unchecked", "collisions of links with one another"))

@@ -160,6 +160,8 @@ _SPACE = "\N{NO-BREAK SPACE}"
 LIMITED = ("position", "velocity", "acceleration", "jerk")
 SMALLEST_MARGIN = 5e-4
 """A margin below this is called none: rounded to a tenth of a percent it is."""
+FAST, SLOW, REHEARSAL = 1.0, 0.25, 0.25
+"""Tool speeds (m/s) above which a limit, and a rehearsal, is proposed; share of a rehearsal's speed."""
 HOPELESS = 1e9
 """Condition numbers beyond this are those of too few rows, and not drawn."""
 
@@ -189,23 +191,37 @@ def write_page(excitation: Excitation, path: Path, *, noise: float | Sequence[fl
 def before_run_lines(known: BeforeRun, excitation: Excitation, file: Path | None) -> list[tuple[str, str]]:
     """What to know before a motion is run, line by line: a heading and its text; file: where the motion is written."""
     plane = "floor" if excitation.clearance and excitation.clearance.cell.floor is not None else "mounting plane"
-    heights = ", ".join(f"{name} {z:.3f}" for name, z in known.lowest.items())
-    shape = " (capsules along the skeleton)" if known.as_capsules else ""
-    lines = [(f"lowest point of each link, z in m{shape}", heights)]
+    limit = None if excitation.clearance is None else excitation.clearance.cell.tool_speed
+    speed = f"up to {known.tool_speed:.2f} m/s"
+    if limit is not None:
+        speed += f" of {limit:g} m/s allowed"
+    elif known.tool_speed > FAST:
+        speed += f", not limited: --tool-speed {FAST:g} would limit it"
+    lines = [("tool speed", speed)]
     if known.below:
         name, depth = max(known.below.items(), key=lambda item: item[1])
         others = f", {len(known.below) - 1} more links too" if len(known.below) > 1 else ""
         where = f"{plane} z = {known.base_plane:g} m"
         lines.append(("below", f"link {name} goes {1000 * depth:.0f} mm below the {where}{others}"))
-    limit = None if excitation.clearance is None else excitation.clearance.cell.tool_speed
-    allowed = "" if limit is None else f" of {limit:g} m/s allowed"
-    lines.append(("largest speed of the tool", f"{known.tool_speed:.2f} m/s{allowed}"))
+    heights = ", ".join(f"{name} {z:.3f}" for name, z in known.lowest.items())
+    lines.append(("lowest z in m", f"{heights} (by link)"))
+    lines.append(("links taken as", known.shapes))
     if known.torques:
         shares = ", ".join(f"{name} {100 * peak / most:.0f} %" for name, (peak, most) in known.torques.items())
-        lines.append(("largest torques over their limits", shares))
-    lines.append(("checked", "; ".join(known.checked)))
+        lines.append(("torque / limit", shares))
+    lines += [("checked", command_line_wording(text)) for text in known.checked]
     lines += [("not checked", command_line_wording(text)) for text in known.unchecked]
-    return [*lines, ("look at it first", view_command(excitation, file))]
+    lines.append(("look first", view_command(excitation, file)))
+    if known.tool_speed > SLOW:
+        quarter = f"{REHEARSAL * known.tool_speed:.2f} m/s"
+        lines.append(("then run slowly", f"--speed {100 * REHEARSAL:.0f}% writes a rehearsal ({quarter}) beside it"))
+    return lines
+
+
+def is_fast_without_limit(excitation: Excitation) -> bool:
+    """Whether the tool goes fast, and nobody said how fast it may go."""
+    known, clearance = excitation.before_run, excitation.clearance
+    return known is not None and known.tool_speed > FAST and (clearance is None or clearance.cell.tool_speed is None)
 
 
 def view_command(excitation: Excitation, file: Path | None) -> str:
@@ -231,7 +247,7 @@ class BeforeSection:
             return None
         return {
             "lines": before_run_lines(known, subject.excitation, subject.file),
-            "mark": "weak" if known.below else "good",
+            "mark": "weak" if known.below or is_fast_without_limit(subject.excitation) else "good",
         }
 
 

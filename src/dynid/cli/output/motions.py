@@ -58,13 +58,18 @@ def require_acceleration_limits(robot: Robot, limits: Mapping[str, object] | Non
 def show_before_run(excitation: Excitation, out: Path | None, screen: Console) -> None:
     """Print the box of what to know before the motion is run."""
     from rich.panel import Panel
+    from rich.table import Table
 
     known = excitation.before_run
     if known is None:
         return
-    lines = before_run_lines(known, excitation, out)
-    text = "\n".join(f"{escape_markup(name)}: {escape_markup(said)}" for name, said in lines)
-    screen.print(Panel(text, title="before you run it", title_align="left", highlight=False))
+    grid, last = Table.grid(padding=(0, 2)), ""
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column()
+    for name, said in before_run_lines(known, excitation, out):
+        grid.add_row("" if name == last else escape_markup(name), escape_markup(said))
+        last = name
+    screen.print(Panel(grid, title="before you run it", title_align="left", highlight=False))
 
 
 def show_excitation(excitation: Excitation, screen: Console) -> None:
