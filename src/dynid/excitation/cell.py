@@ -63,7 +63,8 @@ class Plane:
 class Cell:
     """What a motion has to keep away from, by `clearance` (m), and how fast the tool may go (m/s; None: any speed).
 
-    attached: solids of tool and payload; bodies: what these add to links, by link; file: where it was read.
+    attached: solids of tool and payload; bodies: what these add to links, by link; file: where it was read; warnings:
+    what is odd about it.
     """
 
     planes: tuple[Plane, ...] = ()
@@ -73,6 +74,7 @@ class Cell:
     clearance: float = 0.0
     tool_speed: float | None = None
     file: str = ""
+    warnings: tuple[Message, ...] = ()
 
     @property
     def floor(self) -> float | None:
@@ -231,7 +233,11 @@ def _read_obstacles(robot: Robot, source: Mapping[str, Any] | str | Path) -> Cel
             solid, body = _read_attached(where, robot, kind, part)
             attached += [solid] if solid else []
             bodies += [body] if body else []
-    return Cell(tuple(planes), tuple(solids), tuple(attached), tuple(bodies), file=file)
+    warnings = () if planes or solids or attached or bodies else (Message(
+        "empty_cell", "{file}: there is nothing in it: no obstacle is kept away from",
+        "describe them by [[box]], [[plane]], [[mesh]] or [workspace]", file=where,
+    ),)  # fmt: skip
+    return Cell(tuple(planes), tuple(solids), tuple(attached), tuple(bodies), file=file, warnings=warnings)
 
 
 def _read_plane(file: str, k: int, table: _Plane) -> Plane:

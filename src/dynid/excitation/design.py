@@ -534,7 +534,7 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         search.information, clearance,
     )  # fmt: skip
     if clearance is not None:
-        warnings += clearance.notes
+        warnings += [*clearance.cell.warnings, *clearance.notes]
         _check_free_postures(clearance, limits, search.rest, search.effort)
     seeds = [1000 * search.seed + k for k in range(starts)]
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
@@ -729,7 +729,7 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     warnings: list[Message] = []
     clearance = None if search.cell is None else Clearance.for_robot(rows.robot, limits, search.cell)
     if clearance is not None:
-        warnings += clearance.notes
+        warnings += [*clearance.cell.warnings, *clearance.notes]
         _check_free_postures(clearance, limits, search.rest, search.effort)
     courses: list[SearchHistory] = []
     shape = design_points(
