@@ -57,6 +57,7 @@ class Plane:
     name: str
     normal: Array
     offset: float
+    is_workspace: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,7 +257,7 @@ def _workspace_planes(file: str, table: _Workspace) -> list[Plane]:
     sides = [(axis, sign) for axis in range(3) for sign in (1.0, -1.0)]
     return [
         Plane(f"workspace {'xyz'[axis]} {'lower' if sign > 0 else 'upper'}", sign * np.eye(3)[axis],
-              float(lower[axis] if sign > 0 else -upper[axis]))
+              float(lower[axis] if sign > 0 else -upper[axis]), is_workspace=True)
         for axis, sign in sides
     ]  # fmt: skip
 

@@ -229,7 +229,9 @@ def view_command(excitation: Excitation, file: Path | None) -> str:
     robot, clearance = excitation.robot, excitation.clearance
     words = ["dynid", "view", robot.source if os.path.isfile(robot.source) else robot.name]  # a path may be too long
     words.append("traj.csv" if file is None else str(file.with_suffix(".csv")))
-    words += ["--obstacles", clearance.cell.file] if clearance is not None and clearance.cell.file else []
+    if clearance is not None:
+        words += ["--obstacles", clearance.cell.file] if clearance.cell.file else []
+        words += [] if clearance.cell.floor is None else ["--floor", f"{clearance.cell.floor:g}"]
     return shlex.join(words)
 
 
