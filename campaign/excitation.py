@@ -34,7 +34,7 @@ WEAKEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Torque errors after each second motion, and intervals over those of the first log, of all and of targeted ones."""
+    """Torque errors after each second motion; intervals over those of the first log, of all and of targeted ones."""
 
     errors: tuple[float, ...]
     widths: float

@@ -160,6 +160,7 @@ _SPACE = "\N{NO-BREAK SPACE}"
 LIMITED = ("position", "velocity", "acceleration", "jerk")
 SMALLEST_MARGIN = 5e-4
 """A margin below this is called none: rounded to a tenth of a percent it is."""
+LOOK_FIRST = "look first"
 FAST, SLOW, REHEARSAL = 1.0, 0.25, 0.25
 """Tool speeds (m/s) above which a limit, and a rehearsal, is proposed; share of a rehearsal's speed."""
 HOPELESS = 1e9
@@ -211,7 +212,7 @@ def before_run_lines(known: BeforeRun, excitation: Excitation, file: Path | None
         lines.append(("torque / limit", shares))
     lines += [("checked", command_line_wording(text)) for text in known.checked]
     lines += [("not checked", command_line_wording(text)) for text in known.unchecked]
-    lines.append(("look first", view_command(excitation, file)))
+    lines.append((LOOK_FIRST, view_command(excitation, file)))
     if known.tool_speed > SLOW:
         quarter = f"{REHEARSAL * known.tool_speed:.2f} m/s"
         lines.append(("then run slowly", f"--speed {100 * REHEARSAL:.0f}% writes a rehearsal ({quarter}) beside it"))
@@ -247,10 +248,14 @@ class BeforeSection:
         known = subject.excitation.before_run
         if known is None:
             return None
+        groups: dict[str, list[str]] = {}
+        for name, text in before_run_lines(known, subject.excitation, subject.file):
+            groups.setdefault(name, []).append(text)
+        risky = known.below or is_fast_without_limit(subject.excitation)
         return {
-            "lines": before_run_lines(known, subject.excitation, subject.file),
-            "mark": "weak" if known.below or is_fast_without_limit(subject.excitation) else "good",
-        }
+            "groups": list(groups.items()), "command": LOOK_FIRST,
+            "mark": "weak" if risky else "usable" if known.unchecked else "good",
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,18 +120,25 @@ KINDS = (".stl", ".obj", ".ply", ".glb", ".dae")
 OBSTACLE, LINK = (170, 120, 90), (191, 191, 199)
 """Colours of a cell's solids, and of links whose file names none."""
 
+SHEER = 0.25
+"""Opacity of planes, behind which a robot may stand."""
+
 LARGEST = 100 * 1024 * 1024
 """Bytes of a mesh file; more is a mistake."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A triangle mesh in m, in the frame of a link (-1: the base); colour as red, green, blue from 0 to 255."""
+    """A triangle mesh in m, in the frame of a link (-1: the base); colour as red, green, blue from 0 to 255.
+
+    opacity: from 0 to 1, None for a solid one.
+    """
 
     link: int
     vertices: Array
     faces: Array
     colour: tuple[int, int, int]
+    opacity: float | None = None
 
 
 def shape_of_plane(plane: Plane, half: float) -> Shape:
@@ -140,7 +147,7 @@ def shape_of_plane(plane: Plane, half: float) -> Shape:
     across = half * across / np.linalg.norm(across)
     other = np.cross(plane.normal, across)
     corners = plane.offset * plane.normal + np.array([across + other, other - across, -across - other, across - other])
-    return Shape(MOUNT, corners, np.array([[0, 1, 2], [0, 2, 3]]), OBSTACLE)
+    return Shape(MOUNT, corners, np.array([[0, 1, 2], [0, 2, 3]]), OBSTACLE, SHEER)
 
 
 def shape_of_solid(solid: Solid, colour: tuple[int, int, int] = OBSTACLE) -> Shape:
@@ -313,11 +320,13 @@ class Scene:
                     shape.vertices.astype(np.float32),
                     shape.faces.astype(np.uint32),
                     color=shape.colour,
+                    opacity=shape.opacity,
                     flat_shading=True,
                     side="double",
                 )
             )
         self.has_shapes = bool(self._shapes)
+        self.shows_skeleton = not covered
 
     def show_position(self, q: Array) -> None:
         """Move the drawn robot to a position, q (1, joints of the tree)."""
