@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.concurrency import cached_property
-from dynid.dynamics.kernels.closing import REACHED
-from dynid.dynamics.kernels.geometry import Integers, Poses, link_poses
-from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
+from dynid.dynamics.kernels.geometry import Poses, link_poses
 from dynid.errors import ExcitationError
 from dynid.excitation.cell import MJCF, MOUNT, URDF, Cell, Plane, RobotSolids, Solid, last_link, robot_solids
+from dynid.excitation.distances import Contacts, Distances, Frames, cross
 from dynid.excitation.quintics import PathGradient, Quintics, hermite_values, penalty_along_path
 from dynid.excitation.shape import Extremes
 from dynid.excitation.torque_limits import Effort
@@ -51,24 +48,6 @@ FIRST_STEP, LAST_STEP = 0.01, 2e-5
 """Half width (s) of the first and of the smallest intervals of a proof."""
 _BASIS = hermite_values((np.arange(5.0) + 0.5) / 5.0)
 """Of five instants of a path's segment at which clearance is seen while searching."""
-EXACT = 24
-"""Points of a solid whose speeds are looked at; beyond, the corners of the box around it."""
-
-
-_Velocities = tuple[dict[int, Array], dict[int, Array]]
-"""Angular velocity of every link and velocity of its origin, (N, 3) each, in frame 0."""
-
-
-class Contacts(NamedTuple):
-    """Distances at samples (K,): sample, links a and b, nearest points, normal from a to b, distance."""
-
-    sample: Integers
-    a: Integers
-    b: Integers
-    pa: Array
-    pb: Array
-    normal: Array
-    distance: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +90,8 @@ class Repair:
         return ", or ".join(words) or "take obstacles away, or widen the position limits"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Frames:
-    """Poses of all links, and axis and origin of the tree's joints, (N, joints, 3) each, in frame 0."""
-
-    poses: Poses
-    axis: Array
-    origin: Array
-
-
 @dataclass(frozen=True, eq=False)
-class Clearance:
+class Clearance(Distances):
     """Solids of a robot that stay apart, from one another by SAFETY and from a cell by its clearance.
 
     solids: of the robot, then obstacles; pairs: two of them with the distance they need; sides: a solid and a plane;
@@ -129,9 +99,7 @@ class Clearance:
     so that it holds at every instant; ignored: pairs near by construction.
     """
 
-    robot: Robot
     cell: Cell
-    solids: tuple[Solid, ...]
     pairs: tuple[tuple[int, int, float], ...]
     sides: tuple[tuple[int, Plane], ...]
     tool: tuple[Solid, ...]
@@ -149,7 +117,7 @@ class Clearance:
         point = Solid("tool", last, np.zeros((1, 3)))
         at_end = tuple(s for s in parts if s.link == last and own.note is None)
         every = Clearance(
-            robot, cell, (*parts, *cell.obstacles), (), (), (point, *dict.fromkeys((*at_end, *cell.attached))), own,
+            robot, (*parts, *cell.obstacles), cell, (), (), (point, *dict.fromkeys((*at_end, *cell.attached))), own,
             () if own.note is None else (own.note,),
         )  # fmt: skip
         return every._with_pairs(len(parts), limits)
@@ -159,58 +127,18 @@ class Clearance:
         """Whether links have the shapes of the robot's file, and are not capsules along the skeleton."""
         return self.own.note is None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Travel between processes without the shapes of coal."""
-        return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    @cached_property
-    def _loop(self) -> LoopMap | None:
-        return loop_map(self.robot)
-
-    @cached_property
-    def _carried(self) -> NDArray[np.bool_]:
-        """Which links a joint of the tree moves, (links + 1, joints); the last row is the mount."""
-        carried = np.zeros((len(self.robot.links) + 1, len(self.robot.tree_joints)), dtype=np.bool_)
-        for k in self.robot.topological_order:
-            carried[k] = carried[self.robot.links[k].parent]
-            if k in self.robot.tree_joints:
-                carried[k, self.robot.tree_joints.index(k)] = True
-        return carried
-
-    @cached_property
-    def _revolute(self) -> NDArray[np.bool_]:
-        return np.array([self.robot.links[k].kind == "revolute" for k in self.robot.tree_joints])
-
-    @cached_property
-    def _shapes(self) -> list[tuple[Any, Array, Array]]:
-        """Shape of coal of each solid, with its pose in the link's frame."""
-        return [_coal_shape(solid) for solid in self.solids]
-
-    @cached_property
-    def _boxes(self) -> list[tuple[Array, Array, float]]:
-        """Of each solid: middle and half edges of the box around its points in the link's frame, and their radius."""
-        found = []
-        for solid in self.solids:
-            low, high = solid.points.min(axis=0), solid.points.max(axis=0)
-            middle = 0.5 * (low + high)
-            found.append((middle, 0.5 * (high - low), float(np.linalg.norm(solid.points - middle, axis=1).max())))
-        return found
-
     # Which pairs count.
 
     def _with_pairs(self, parts: int, limits: Limits) -> Clearance:
         """Return it with the pairs that a motion can bring together; `parts`: how many solids are the robot's."""
         postures = self.random_postures(limits, POSTURES)
-        poses = link_poses(self.robot, self._tree(postures))
+        poses = link_poses(self.robot, self.tree_positions(postures))
         notes, pairs, sides, ignored = list(self.notes), [], [], list[str]()
-        moving = [k for k in range(parts) if self._carried[self.solids[k].link].any()]
+        moving = [k for k in range(parts) if self.carried[self.solids[k].link].any()]
         for i in range(parts):
             for j in range(i + 1, parts):
                 if self._may_collide(self.solids[i], self.solids[j]):
-                    d = self._pair_distances(poses, i, j)
+                    d = self.pair_distances(poses, i, j)
                     share = float((d < SAFETY).mean())
                     if share > OFTEN or (d[0] < SAFETY and share > AT_REST):
                         ignored.append(f"{self.solids[i].name}-{self.solids[j].name}")
@@ -218,10 +146,10 @@ class Clearance:
                         pairs.append((i, j, SAFETY))
         for i in moving:
             for j in range(parts, len(self.solids)):
-                if self._can_change(i, self.solids[j].name, self._pair_distances(poses, i, j), notes):
+                if self._can_change(i, self.solids[j].name, self.pair_distances(poses, i, j), notes):
                     pairs.append((i, j, self.cell.clearance))
             for plane in self.cell.planes:
-                if self._can_change(i, plane.name, self._heights(poses, i, plane)[0], notes):
+                if self._can_change(i, plane.name, self.heights(poses, i, plane)[0], notes):
                     sides.append((i, plane))
         return replace(
             self, pairs=tuple(pairs), sides=tuple(sides), notes=tuple(dict.fromkeys(notes)), ignored=tuple(ignored)
@@ -235,7 +163,7 @@ class Clearance:
 
     def _body(self, link: int) -> int:
         """First of the links that are fixed to one another."""
-        while link != MOUNT and (self._carried[link] == self._carried[self.robot.links[link].parent]).all():
+        while link != MOUNT and (self.carried[link] == self.carried[self.robot.links[link].parent]).all():
             link = self.robot.links[link].parent
         return link
 
@@ -262,19 +190,6 @@ class Clearance:
             ))  # fmt: skip
         return False
 
-    def random_postures(self, limits: Limits, count: int, seed: int = 0) -> Array:
-        """Postures (count, n): all zero or as near as limits allow, mid-range, then random ones inside the limits."""
-        lower, upper = limits.position.T
-        low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2 * np.pi, -np.pi))
-        high = np.where(np.isfinite(upper), upper, low + 2.0 * np.pi)
-        rng = np.random.default_rng(seed)
-        drawn = rng.uniform(low, high, (count, len(low)))
-        loop = self._loop
-        if loop is not None and self.robot.closures:
-            drawn = drawn[loop.follow_paths(drawn).end == REACHED]
-            return np.vstack([np.tile(loop.at, (2, 1)), drawn])
-        return np.vstack([np.clip(np.zeros(len(low)), low, high), 0.5 * (low + high), drawn])
-
     def free_posture(self, limits: Limits, seed: int, effort: Effort | None = None) -> Array:
         """Random posture (n,) with much clearance, or the best of those tried; one that torques can hold."""
         best, most = np.zeros(self.robot.n), -np.inf
@@ -290,124 +205,12 @@ class Clearance:
                 break
         return best
 
-    # Where everything is.
-
-    def _tree(self, q: Array) -> Array:
-        """Positions of the tree's joints."""
-        still = np.zeros_like(q)
-        return q if self._loop is None else self._loop.tree_motion(q, still, still).q
-
-    def _tree_motion(self, motion: Motion) -> TreeMotion:
-        """Motion of the tree's joints."""
-        if self._loop is None:
-            G = np.broadcast_to(np.eye(motion.q.shape[1]), (1, motion.q.shape[1], motion.q.shape[1]))
-            return TreeMotion(motion.q, motion.v, motion.a, G, G)
-        return self._loop.tree_motion(motion.q, motion.v, motion.a, motion.t)
-
-    def _frames(self, tree: Array) -> _Frames:
-        """Poses, axes and origins of the joints."""
-        poses = link_poses(self.robot, tree)
-        joints = self.robot.tree_joints
-        axis = np.stack([poses.rotation[k] @ self.robot.links[k].axis for k in joints], axis=1)
-        return _Frames(poses, axis, np.stack([poses.position[k] for k in joints], axis=1))
-
-    def _heights(self, poses: Poses, i: int, plane: Plane) -> tuple[Array, Array]:
-        """Distance of a solid from a plane, (N,), and its nearest point in frame 0, (N, 3)."""
-        solid = self.solids[i]
-        R, p = poses.rotation[solid.link], poses.position[solid.link]
-        heights = (plane.normal @ R) @ solid.points.T
-        k = heights.argmin(axis=1)
-        near = np.einsum("Nij,Nj->Ni", R, solid.points[k]) + p
-        return near @ plane.normal - solid.radius - plane.offset, near - solid.radius * plane.normal
-
-    def _pair_distances(self, poses: Poses, i: int, j: int) -> Array:
-        """Distance of two solids at all samples, (N,)."""
-        return self._near_pair(poses, i, j, np.full(len(poses.position[MOUNT]), np.inf)).distance
-
-    def _near_pair(self, poses: Poses, i: int, j: int, within: Array) -> Contacts:
-        """Distances of two solids at the samples at which they are below `within` (N,), and nearest points."""
-        import coal  # type: ignore[import-untyped]
-
-        a, b = self.solids[i], self.solids[j]
-        some = np.flatnonzero(self._distance_bound(poses, i, j) < within)
-        found: list[tuple[int, float, Array, Array, Array]] = []
-        if len(some):
-            (A, Ra, xa), (B, Rb, xb) = self._shapes[i], self._shapes[j]
-            rot = [poses.rotation[s.link][some] @ R for s, R in ((a, Ra), (b, Rb))]
-            place = [poses.position[s.link][some] + poses.rotation[s.link][some] @ p for s, p in ((a, xa), (b, xb))]
-            way = self._travel(poses, a, some) + self._travel(poses, b, some)
-            reach = way + within[some]
-            request, result, k = coal.DistanceRequest(), coal.DistanceResult(), 0
-            request.enable_signed_distance = True
-            while k < len(some):
-                result.clear()
-                d = coal.distance(
-                    A, coal.Transform3s(rot[0][k], place[0][k]), B, coal.Transform3s(rot[1][k], place[1][k]),
-                    request, result,
-                )  # fmt: skip
-                if d < within[some[k]]:
-                    pa, pb = np.array(result.getNearestPoint1()), np.array(result.getNearestPoint2())
-                    found.append((some[k], d, pa, pb, np.array(result.normal)))  # coal's own change at the next one
-                    k += 1
-                    continue
-                later = reach[k + 1 :] >= d + way[k]  # by then they may have come near
-                k = k + 1 + int(later.argmax()) if later.any() else len(some)
-        sample = np.array([x[0] for x in found], dtype=np.int64)
-        near, far, normal = (np.array([x[m] for x in found]).reshape(-1, 3) for m in (2, 3, 4))
-        one, other = (np.full(len(found), s.link) for s in (a, b))
-        return Contacts(sample, one, other, near, far, normal, np.array([x[1] for x in found]))
-
-    def _inside(self, poses: Poses, i: int, j: int) -> NDArray[np.bool_]:
-        """Whether a solid is inside a closed surface, (N,): its first point is, and the surface is not near."""
-        surface, solid = self.solids[j], self.solids[i]
-        inside = np.zeros(len(poses.position[MOUNT]), dtype=np.bool_)
-        if surface.surface and self._closed[j]:
-            x = poses.rotation[solid.link] @ solid.points[0] + poses.position[solid.link]
-            within = (x > surface.points.min(axis=0)) & (x < surface.points.max(axis=0))
-            for k in np.flatnonzero(within.all(axis=1)):
-                inside[k] = _crossings(surface.points.reshape(-1, 3, 3), x[k]) % 2
-        return inside
-
-    @cached_property
-    def _closed(self) -> list[bool]:
-        """Whether each solid is a surface all of whose edges have two triangles."""
-        return [s.surface and _is_closed(s.points) for s in self.solids]
-
-    def _distance_bound(self, poses: Poses, i: int, j: int) -> Array:
-        """Lower bound of the distance of two solids: from the ball around one to the box around the other, (N,)."""
-        bounds = []
-        for one, other in ((i, j), (j, i)):
-            a, b = self.solids[one], self.solids[other]
-            centre, _, radius = self._boxes[one]
-            middle, half, _ = self._boxes[other]
-            at = poses.rotation[a.link] @ centre + poses.position[a.link] - poses.position[b.link]
-            inside = np.abs(np.einsum("Nji,Nj->Ni", poses.rotation[b.link], at) - middle) - half
-            bounds.append(np.linalg.norm(np.maximum(inside, 0.0), axis=1) - radius - a.radius - b.radius)
-        return np.asarray(np.maximum(*bounds))
-
-    def _travel(self, poses: Poses, solid: Solid, some: Integers) -> Array:
-        """Way of the farthest point of a solid from sample to sample, summed, (samples,)."""
-        if not self._carried[solid.link].any():
-            return np.zeros(len(some))
-        x = self._outer_points(solid) @ poses.rotation[solid.link][some].transpose(0, 2, 1)
-        x = x + poses.position[solid.link][some][:, None]
-        steps = np.linalg.norm(np.diff(x, axis=0), axis=2).max(axis=1)
-        return np.concatenate([[0.0], np.cumsum(steps)])
-
-    def _outer_points(self, solid: Solid) -> Array:
-        """Points of a solid, or, where they are many, the corners of the box around them."""
-        if len(solid.points) <= EXACT:
-            return solid.points
-        low, high = solid.points.min(axis=0), solid.points.max(axis=0)
-        ends = np.stack([low, high])
-        return np.array([[ends[i, 0], ends[j, 1], ends[k, 2]] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
-
     # The penalty of a search.
 
     def penalty(self, motion: Motion, buffer: float = BUFFER) -> tuple[float, tuple[Array, Array, Array]]:
         """Squares of missing clearance and of excess speed, mean over samples, and the gradient by q, v, a."""
-        tree = self._tree_motion(motion)
-        frames = self._frames(tree.q)
+        tree = self.tree_motion(motion)
+        frames = self.frames_at(tree.q)
         N = len(motion)
         gq, gv = np.zeros_like(tree.q), np.zeros_like(tree.q)
         value = 0.0
@@ -416,16 +219,16 @@ class Clearance:
             value += float(miss @ miss) / N
             weight = (-2.0 / PENALTY / N) * miss
             for link, p, sign in ((contacts.a, contacts.pa, -1.0), (contacts.b, contacts.pb, 1.0)):
-                J = self._point_jacobian(frames, contacts.sample, link, p)
+                J = self.point_jacobian(frames, contacts.sample, link, p)
                 slope = np.einsum("Kji,Ki->Kj", J, contacts.normal) * (sign * weight)[:, None]
                 np.add.at(gq, contacts.sample, slope)
         if self.cell.tool_speed is not None:
             extra, by_q, by_v = self._speed_penalty(frames, tree.v, max(0.5, 1.0 - 5.0 * buffer) * self.cell.tool_speed)
             value, gq, gv = value + extra, gq + by_q, gv + by_v
         zero = np.zeros_like(gq)
-        if self._loop is None:
+        if self.loop is None:
             return value, (gq, gv, zero)
-        return value, self._loop.pull_back(tree, motion.v, motion.a, (gq, gv, zero), None, None)
+        return value, self.loop.pull_back(tree, motion.v, motion.a, (gq, gv, zero), None, None)
 
     def penalty_along_path(self, path: Quintics, buffer: float = BUFFER) -> PathGradient:
         """Sum of the penalty over instants of a path's segments."""
@@ -435,14 +238,14 @@ class Clearance:
         """Distances nearer than what is needed and `more` (N,), by pair or plane, with what is needed."""
         found = []
         for i, plane in self.sides:
-            d, p = self._heights(poses, i, plane)
+            d, p = self.heights(poses, i, plane)
             near = np.flatnonzero(d < self.cell.clearance + more)
             if len(near):
                 link, mount = np.full(len(near), self.solids[i].link), np.full(len(near), MOUNT)
                 normal = np.tile(-plane.normal, (len(near), 1))
                 found.append((Contacts(near, link, mount, p[near], p[near], normal, d[near]), self.cell.clearance))
         for i, j, need in self._pairs_within(poses, float(more.max())):
-            contacts = self._near_pair(poses, i, j, need + more)
+            contacts = self.near_pair(poses, i, j, need + more)
             if len(contacts.sample):
                 found.append((contacts, need))
         return found
@@ -452,30 +255,24 @@ class Clearance:
         if not self.pairs:
             return []
         centres = np.stack([
-            poses.rotation[s.link] @ self._boxes[k][0] + poses.position[s.link] for k, s in enumerate(self.solids)
+            poses.rotation[s.link] @ self.boxes[k][0] + poses.position[s.link] for k, s in enumerate(self.solids)
         ])  # fmt: skip
         i, j = np.array([pair[:2] for pair in self.pairs]).T
-        radius = np.array([self._boxes[k][2] + s.radius for k, s in enumerate(self.solids)])
+        radius = np.array([self.boxes[k][2] + s.radius for k, s in enumerate(self.solids)])
         way = centres[i] - centres[j]
         least = np.sqrt(np.einsum("PNi,PNi->PN", way, way).min(axis=1)) - radius[i] - radius[j]
         return [pair for pair, d in zip(self.pairs, least, strict=True) if d < pair[2] + more]
-
-    def _point_jacobian(self, frames: _Frames, sample: Integers, link: Integers, p: Array) -> Array:
-        """Derivatives (K, joints, 3) of points p (K, 3) on links, at samples, by the tree's joints."""
-        z = frames.axis[sample]
-        turned = _cross(z, p[:, None] - frames.origin[sample])
-        return np.where(self._carried[link][:, :, None], np.where(self._revolute[:, None], turned, z), 0.0)
 
     def _tool_points(self) -> list[tuple[int, Array]]:
         """Points (P, 3) by link whose speed is penalised: thick solids by six points about each of theirs."""
         found = []
         for solid in self.tool:
-            x = self._outer_points(solid)
+            x = self.outer_points(solid)
             around = solid.radius * np.vstack([np.eye(3), -np.eye(3)]) if solid.radius else np.zeros((1, 3))
             found.append((solid.link, (x[:, None] + around).reshape(-1, 3)))
         return found
 
-    def _speed_penalty(self, frames: _Frames, v: Array, limit: float) -> tuple[float, Array, Array]:
+    def _speed_penalty(self, frames: Frames, v: Array, limit: float) -> tuple[float, Array, Array]:
         """Squares of relative speeds beyond a limit, mean over samples, and the gradient by the tree's q and v.
 
         Joint k turns the velocity that joints from k on give, and moves the point in the turning of those before:
@@ -483,28 +280,28 @@ class Clearance:
         """
         N = len(v)
         value, gq, gv = 0.0, np.zeros_like(v), np.zeros_like(v)
-        turning, moving = self._link_velocities(frames.poses, v)
+        turning, moving = self.link_velocities(frames.poses, v)
         for link, points in self._tool_points():
             arms = points @ frames.poses.rotation[link].transpose(0, 2, 1)
-            velocities = moving[link][:, None] + _cross(turning[link][:, None], arms)
+            velocities = moving[link][:, None] + cross(turning[link][:, None], arms)
             speeds = np.sqrt(np.einsum("NPi,NPi->NP", velocities, velocities))
             at, point = np.nonzero(speeds > limit)
             if not len(at):
                 continue
-            velocity, speed, chain = velocities[at, point], speeds[at, point], np.flatnonzero(self._carried[link])
-            J = self._point_jacobian(
+            velocity, speed, chain = velocities[at, point], speeds[at, point], np.flatnonzero(self.carried[link])
+            J = self.point_jacobian(
                 frames, at, np.full(len(at), link), arms[at, point] + frames.poses.position[link][at]
             )[:, chain]
             over = (speed / limit - 1.0) / SPEED_PENALTY
             value += float(over @ over) / N
             by = (2.0 / N / limit / SPEED_PENALTY) * (over / speed)[:, None] * velocity
             rates = v[at][:, chain, None]
-            z = np.where(self._revolute[chain][:, None], frames.axis[at][:, chain], 0.0)
+            z = np.where(self.revolute[chain][:, None], frames.axis[at][:, chain], 0.0)
             parts, turns = J * rates, z * rates
             after = velocity[:, None] - np.cumsum(parts, axis=1) + parts
             before = np.cumsum(turns, axis=1) - turns
             by_q, by_v = np.zeros((len(at), v.shape[1])), np.zeros((len(at), v.shape[1]))
-            by_q[:, chain] = np.einsum("Kji,Ki->Kj", _cross(z, after) + _cross(before, J), by)
+            by_q[:, chain] = np.einsum("Kji,Ki->Kj", cross(z, after) + cross(before, J), by)
             by_v[:, chain] = np.einsum("Kji,Ki->Kj", J, by)
             np.add.at(gq, at, by_q)
             np.add.at(gv, at, by_v)
@@ -521,12 +318,12 @@ class Clearance:
 
     def slack(self, q: Array) -> tuple[Array, list[Violation]]:
         """Distance beyond what is needed at postures q (N, n), (N,), and what is nearest there."""
-        poses = link_poses(self.robot, self._tree(q))
+        poses = link_poses(self.robot, self.tree_positions(q))
         least, nearest = np.full(len(q), np.inf), [Violation("", "", np.inf, 0.0, 0.0)] * len(q)
-        entries = [(i, p.name, self.cell.clearance, self._heights(poses, i, p)[0]) for i, p in self.sides]
+        entries = [(i, p.name, self.cell.clearance, self.heights(poses, i, p)[0]) for i, p in self.sides]
         for i, j, need in self.pairs:
-            d = self._pair_distances(poses, i, j)
-            entries.append((i, self.solids[j].name, need, np.where(self._inside(poses, i, j), -np.abs(d), d)))
+            d = self.pair_distances(poses, i, j)
+            entries.append((i, self.solids[j].name, need, np.where(self.is_inside(poses, i, j), -np.abs(d), d)))
         for i, other, need, d in entries:
             for k in np.flatnonzero(d - need < least):
                 least[k] = d[k] - need
@@ -535,15 +332,15 @@ class Clearance:
 
     def repair(self, q: Array) -> Repair:
         """What would free a posture of q (N, n) in which the fewest obstacles are in the way, by the shortest ways."""
-        poses = link_poses(self.robot, self._tree(q))
+        poses = link_poses(self.robot, self.tree_positions(q))
         apart, least, missing = np.full(len(q), np.inf), np.full(len(q), np.inf), dict[str, Array]()
         for i, plane in self.sides:
-            d = self._heights(poses, i, plane)[0]
+            d = self.heights(poses, i, plane)[0]
             missing[plane.name] = np.maximum(missing.get(plane.name, 0.0), self.cell.clearance + ROOM - d)
             least = np.minimum(least, d)
         for i, j, need in self.pairs:
-            d = self._pair_distances(poses, i, j)
-            d = np.where(self._inside(poses, i, j), -np.abs(d), d)
+            d = self.pair_distances(poses, i, j)
+            d = np.where(self.is_inside(poses, i, j), -np.abs(d), d)
             if self._is_obstacle(j):
                 name = self.solids[j].name
                 missing[name] = np.maximum(missing.get(name, 0.0), self.cell.clearance + ROOM - d)
@@ -589,11 +386,11 @@ class Clearance:
         near: solids of the robot that count; all of those that may come near where none are named.
         """
         need = self.cell.clearance + ROOM
-        poses = link_poses(self.robot, self._tree(q[None]))
+        poses = link_poses(self.robot, self.tree_positions(q[None]))
         for plane in self.cell.planes:
             if plane.name == name:
                 near = near or [i for i, p in self.sides if p is plane]
-                least = min(float(self._heights(poses, i, plane)[0][0]) for i in near)
+                least = min(float(self.heights(poses, i, plane)[0][0]) for i in near)
                 return np.asarray(-(need - least + ROUNDED) * plane.normal)
         j = next(j for j, solid in enumerate(self.solids) if self._is_obstacle(j) and solid.name == name)
         near = near or [i for i, other, _ in self.pairs if other == j]
@@ -602,8 +399,8 @@ class Clearance:
             points = self.solids[j].points + shift
             there = replace(self.solids[j], points=points)
             moved = replace(self, solids=(*self.solids[:j], there, *self.solids[j + 1 :]))
-            contacts = [moved._near_pair(poses, i, j, np.full(1, np.inf)) for i in near]
-            inside = any(moved._inside(poses, i, j)[0] for i in near)
+            contacts = [moved.near_pair(poses, i, j, np.full(1, np.inf)) for i in near]
+            inside = any(moved.is_inside(poses, i, j)[0] for i in near)
             worst = min(contacts, key=lambda contact: float(contact.distance[0]))
             depth = float(worst.distance[0])
             if not inside and depth >= need:
@@ -624,11 +421,11 @@ class Clearance:
         count = max(1, int(np.ceil(duration / (2.0 * FIRST_STEP))))
         h = duration / (2.0 * count)
         t: Array = h * (2.0 * np.arange(count, dtype=np.float64) + 1.0)
-        peaks = self._tree_peaks(sample, duration, extremes)
-        start = link_poses(self.robot, self._tree_motion(sample(t[:1])).q)
+        peaks = self.tree_peaks(sample, duration, extremes)
+        start = link_poses(self.robot, self.tree_motion(sample(t[:1])).q)
         for i, j, need in self.pairs:  # what is outside at first and never touches a surface stays outside
-            if self._inside(start, i, j).any():
-                depth = -abs(float(self._pair_distances(start, i, j)[0]))
+            if self.is_inside(start, i, j).any():
+                depth = -abs(float(self.pair_distances(start, i, j)[0]))
                 return Violation(self.solids[i].name, self.solids[j].name, depth, need, float(t[0]))
         while True:
             doubtful, worst = self._look(sample(t), t, h, peaks)
@@ -643,20 +440,20 @@ class Clearance:
         self, motion: Motion, t: Array, h: float, peaks: tuple[Array, Array, Array]
     ) -> tuple[NDArray[np.bool_], tuple[float, Violation] | None]:
         """At which instants t (N,) something may be violated within h of them, and the smallest slack at them."""
-        tree = self._tree_motion(motion)
-        frames = self._frames(tree.q)
-        velocities = self._link_velocities(frames.poses, tree.v)
-        free = [self._travel_within(s, frames.poses, velocities, peaks, h) for s in self.solids]
+        tree = self.tree_motion(motion)
+        frames = self.frames_at(tree.q)
+        velocities = self.link_velocities(frames.poses, tree.v)
+        free = [self.travel_within(s, frames.poses, velocities, peaks, h) for s in self.solids]
         doubtful = np.zeros(len(t), dtype=np.bool_)
         found: list[tuple[float, Violation]] = []
         everywhere = np.arange(len(t))
         entries = [
-            (self.cell.clearance, everywhere, self._heights(frames.poses, i, plane)[0], free[i], i, plane.name)
+            (self.cell.clearance, everywhere, self.heights(frames.poses, i, plane)[0], free[i], i, plane.name)
             for i, plane in self.sides
         ]
         for i, j, need in self._pairs_within(frames.poses, 2.0 * max((f.max() for f in free), default=0.0)):
             both = free[i] + free[j]
-            near = self._near_pair(frames.poses, i, j, need + both)
+            near = self.near_pair(frames.poses, i, j, need + both)
             entries.append((need, near.sample, near.distance, both[near.sample], i, self.solids[j].name))
         for need, at, d, way, i, other in entries:
             if len(d):
@@ -665,89 +462,11 @@ class Clearance:
                 found.append((d[k] - need, Violation(self.solids[i].name, other, float(d[k]), need, float(t[at[k]]))))
         limit = np.inf if self.cell.tool_speed is None else self.cell.tool_speed
         for solid in self.tool if np.isfinite(limit) else ():
-            speed = self._speed(solid, frames.poses, velocities)
-            doubtful[speed + h * self._acceleration(solid, peaks) > limit] = True
+            speed = self.largest_speed(solid, frames.poses, velocities)
+            doubtful[speed + h * self.largest_acceleration(solid, peaks) > limit] = True
             k = int(np.argmax(speed))
             found.append((limit - speed[k], Violation(solid.name, "", float(speed[k]), limit, float(t[k]))))
         return doubtful, min(found, key=lambda entry: entry[0], default=None)
-
-    def _tree_peaks(
-        self, sample: Callable[[Array], Motion], duration: float, x: Extremes
-    ) -> tuple[Array, Array, Array]:
-        """Largest positions, speeds and accelerations of the tree's joints over all time, (joints,) each.
-
-        Those of closed loops are half as large again as the largest of 500 samples.
-        """
-        peaks = np.maximum(np.abs(x.lowest), np.abs(x.highest)), x.speed, x.acceleration
-        if self._loop is None:
-            return peaks
-        if not self.robot.closures:
-            C = np.abs(self._loop.C)
-            return C @ peaks[0] + np.abs(self._loop.offset), C @ peaks[1], C @ peaks[2]
-        tree = self._tree_motion(sample(np.linspace(0.0, duration, 500)))
-        q, v, a = (1.5 * np.abs(y).max(axis=0) for y in (tree.q, tree.v, tree.a))
-        return q, v, a
-
-    def _link_velocities(self, poses: Poses, v: Array) -> _Velocities:
-        """Angular velocity of every link and velocity of its origin, (N, 3) each, in frame 0."""
-        turning, moving = {MOUNT: np.zeros((len(v), 3))}, {MOUNT: np.zeros((len(v), 3))}
-        column = {k: j for j, k in enumerate(self.robot.tree_joints)}
-        for k in self.robot.topological_order:
-            link, before = self.robot.links[k], turning[self.robot.links[k].parent]
-            arm = poses.position[k] - poses.position[link.parent]
-            turning[k], moving[k] = before, moving[link.parent] + _cross(before, arm)
-            if k in column:
-                along = poses.rotation[k] @ link.axis * v[:, column[k], None]
-                if link.kind == "revolute":
-                    turning[k] = before + along
-                else:
-                    moving[k] = moving[k] + along
-        return turning, moving
-
-    def _speed(self, solid: Solid, poses: Poses, velocities: _Velocities) -> Array:
-        """Largest speed of a point of a solid with its thickness, (N,)."""
-        core, (turning, _) = self._core_speed(solid, poses, velocities), velocities
-        return np.asarray(core + solid.radius * np.linalg.norm(turning[solid.link], axis=1))
-
-    def _core_speed(self, solid: Solid, poses: Poses, velocities: _Velocities) -> Array:
-        """Largest speed of a point of a solid without its thickness, (N,)."""
-        turning, moving = velocities
-        arms = self._outer_points(solid) @ poses.rotation[solid.link].transpose(0, 2, 1)
-        velocity = moving[solid.link][:, None] + _cross(turning[solid.link][:, None], arms)
-        return np.asarray(np.linalg.norm(velocity, axis=2).max(axis=1))
-
-    def _travel_within(
-        self, solid: Solid, poses: Poses, velocities: _Velocities, peaks: tuple[Array, Array, Array], h: float
-    ) -> Array:
-        """How far a point of a solid may come within h of each sample, (N,): thickness turns in itself."""
-        if not self._carried[solid.link].any():
-            return np.zeros(len(poses.position[MOUNT]))
-        core = replace(solid, radius=0.0)
-        return h * self._core_speed(solid, poses, velocities) + 0.5 * h**2 * self._acceleration(core, peaks)
-
-    def _acceleration(self, solid: Solid, peaks: tuple[Array, Array, Array]) -> float:
-        """Bound of the acceleration of any point of a solid at any time.
-
-        With arms r_k from joint k to the point, |p''| <= sum_k r_k |a_k| + sum_jk r_max(j,k) |v_j| |v_k|.
-        """
-        q, v, a = peaks
-        column = {k: j for j, k in enumerate(self.robot.tree_joints)}
-        arm = float(np.linalg.norm(self._outer_points(solid), axis=1).max()) + solid.radius
-        bound, k = 0.0, solid.link
-        later: list[tuple[int, float]] = []
-        while k != MOUNT:
-            link = self.robot.links[k]
-            if k in column:
-                j = column[k]
-                slides = link.kind == "prismatic"
-                lever = 1.0 if slides else arm
-                bound += lever * a[j] + (0.0 if slides else lever * v[j] ** 2)
-                bound += 0.0 if slides else sum(2.0 * r * v[j] * v[i] for i, r in later)
-                later.append((j, lever))
-                arm += q[j] if slides else 0.0
-            arm += float(np.linalg.norm(link.placement.translation))
-            k = link.parent
-        return bound
 
 
 def postures_that_hold(q: Array, effort: Effort | None) -> Array:
@@ -756,68 +475,6 @@ def postures_that_hold(q: Array, effort: Effort | None) -> Array:
         return q
     held = effort.holding_torque_shares(q).max(axis=1) < HELD
     return q[held] if held.any() else q
-
-
-def _cross(a: Array, b: Array) -> Array:
-    """Cross product over the last axis, without numpy's ceremony."""
-    x, y, z = (b[..., k] for k in range(3))
-    u, v, w = (a[..., k] for k in range(3))
-    return np.stack([v * z - w * y, w * x - u * z, u * y - v * x], axis=-1)
-
-
-def _crossings(triangles: Array, x: Array) -> int:
-    """How often a ray from x crosses triangles (T, 3, 3), by Moeller and Trumbore."""
-    ray = np.array([0.5773, 0.5119, 0.6362])
-    a, u, v = triangles[:, 0], triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
-    p = _cross(np.broadcast_to(ray, v.shape), v)
-    size = np.einsum("Ti,Ti->T", u, p)
-    size = np.where(np.abs(size) < 1e-15, np.inf, size)
-    s = x - a
-    q = _cross(s, u)
-    first, second = np.einsum("Ti,Ti->T", s, p) / size, q @ ray / size
-    ahead = np.einsum("Ti,Ti->T", v, q) / size > 0.0
-    return int((ahead & (first >= 0.0) & (second >= 0.0) & (first + second <= 1.0)).sum())
-
-
-def _is_closed(corners: Array) -> bool:
-    """Whether every edge of triangles (3 T corners, 3) belongs to two of them."""
-    size = max(float(np.ptp(corners)), 1e-9)
-    _, number = np.unique(np.round(corners / (1e-6 * size)), axis=0, return_inverse=True)
-    faces = number.reshape(-1, 3)
-    edges = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
-    return bool((np.unique(edges, axis=0, return_counts=True)[1] == 2).all())
-
-
-def _coal_shape(solid: Solid) -> tuple[Any, Array, Array]:
-    """Shape of coal of a solid, with its rotation and position in the link's frame."""
-    import coal
-
-    x = solid.points
-    still, origin = np.eye(3), np.zeros(3)
-    if solid.surface:
-        mesh = coal.BVHModelOBBRSS()
-        mesh.beginModel(len(x) // 3, len(x))
-        for a, b, c in x.reshape(-1, 3, 3):
-            mesh.addTriangle(a, b, c)
-        mesh.endModel()
-        return mesh, still, origin
-    if len(x) == 1:
-        return coal.Sphere(solid.radius or 1e-6), still, x[0]
-    if len(x) == 2:
-        way = x[1] - x[0]
-        z = way / np.linalg.norm(way)
-        y = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
-        y = y / np.linalg.norm(y)
-        return (
-            coal.Capsule(solid.radius or 1e-6, np.linalg.norm(way)),
-            np.column_stack([np.cross(y, z), y, z]),
-            0.5 * (x[0] + x[1]),
-        )
-    points = coal.StdVec_Vec3s()
-    points.extend(list(x))
-    hull = coal.Convex.convexHull(points, False, "Qt")
-    hull.setSweptSphereRadius(solid.radius)
-    return hull, still, origin
 
 
 # What a person should know before a motion is run.
@@ -849,17 +506,17 @@ class BeforeRun:
     @staticmethod
     def along(motion: Motion, clearance: Clearance, effort: Effort | None, limits: Limits) -> BeforeRun:
         """Look at a motion: heights and speeds of the robot's solids, and torques of the nominal robot."""
-        tree = clearance._tree_motion(motion)
+        tree = clearance.tree_motion(motion)
         poses = link_poses(clearance.robot, tree.q)
         lowest: dict[str, float] = {}
         up = Plane("", np.array([0.0, 0.0, 1.0]), 0.0)
         own = len(clearance.solids) - len(clearance.cell.obstacles)
         for i, solid in enumerate(clearance.solids[:own]):
-            if clearance._carried[solid.link].any():
-                height = float(clearance._heights(poses, i, up)[0].min())
+            if clearance.carried[solid.link].any():
+                height = float(clearance.heights(poses, i, up)[0].min())
                 lowest[solid.name] = min(height, lowest.get(solid.name, np.inf))
-        velocities = clearance._link_velocities(poses, tree.v)
-        speed = max(float(clearance._speed(solid, poses, velocities).max()) for solid in clearance.tool)
+        velocities = clearance.link_velocities(poses, tree.v)
+        speed = max(float(clearance.largest_speed(solid, poses, velocities).max()) for solid in clearance.tool)
         names = clearance.robot.joint_names
         used = np.zeros(len(names)) if effort is None else effort.use_of_limits(motion)
         torques = {} if effort is None else {

@@ -27,10 +27,10 @@ from dynid.logs.read import list_logs
 from dynid.messages import Message, Option, Wording
 from dynid.payload.bilinear import NOT_SETTLED, Bilinear, BilinearSolution, solve_bilinear
 from dynid.payload.payload import Fit, Payload, build_payload, robot_reach
-from dynid.payload.regrouping import find_identifiable_payload
 from dynid.payload.two_runs import (
     collect_two_runs,
     find_carrier,
+    find_identifiable_payload,
     known_zeros_of_link,
     payload_names,
     poor_fit_warnings,
