@@ -17,7 +17,7 @@ from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
 from dynid.cli.commands.robots import base, mdh, robots, unknown
-from dynid.cli.options import with_urdf_options
+from dynid.cli.options import name_outputs, with_urdf_options
 from dynid.deprecated import OPTIONS
 
 app = typer.Typer(
@@ -65,6 +65,7 @@ class _Command(TyperCommand):
             if old in renamed:
                 words[k] = f"{renamed[old]}{equals}{value}"
                 typer.echo(f"dynid: {old} is now {renamed[old]}; the old name goes with the next version", err=True)
+        words = name_outputs(words) if self.name == "identify" else words
         return super().parse_args(ctx, words if ctx.resilient_parsing else project.complete_words(self, ctx, words))
 
 
