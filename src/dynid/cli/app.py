@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 
 from dynid.cli import project
 from dynid.cli.commands.identify import identify, init, simulate
+from dynid.cli.commands.inspect import inspect
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[Callable[..., None], str] = {
     robots: "List the bundled robots.",
+    inspect: "What is in a log, and how to read it.",
     init: "Write a project file from robot and logs.",
     mdh: "Any robot as a Denavit-Hartenberg table.",
     base: "Which parameters can be known at all.",
