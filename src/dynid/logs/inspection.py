@@ -30,6 +30,9 @@ ROWS = 65_536
 """Rows that are looked at in each column."""
 
 MOST_COLUMNS = 400
+FEWEST_SAMPLES = 20
+"""Rows from which on the size of an array may be a number of samples."""
+
 PICTURE = 120
 """Points of the small picture of a column."""
 
@@ -39,11 +42,11 @@ BLOCKS = 200
 ALIKE = 0.98
 """Correlation from which on a column is the derivative of another."""
 
-EXPLAINED = 0.5
+EXPLAINED = 0.8
 """Share of a torque's variance beyond friction that a model must explain for its sign and scale to count."""
 
+OTHER_LENGTH = "has another number of rows than most"
 CHANNELS = ("q", "v", "a", "tau")
-SI = {"t": "s", "q": "rad", "v": "rad/s", "a": "rad/s^2", "tau": "Nm"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +226,7 @@ def _look_at_columns(table: Table) -> tuple[tuple[InspectedColumn, ...], list[Ar
     fields = [entry for entry in table.fields if entry.name][:MOST_COLUMNS]
     usable = [entry for entry in fields if not entry.problem]
     length = _usual_length(usable)
-    usable = [entry for entry in usable if not entry.shape or length in entry.shape]
+    usable = [entry for entry in usable if not entry.shape or (length in entry.shape and _width(entry, length) <= 64)]
     pieces: dict[str, list[Array]] = {entry.name: [] for entry in usable}
     count, is_whole = 0, True
     wanted = tuple(Wanted(entry.name, _is_turned(entry, length)) for entry in usable)
@@ -242,7 +245,7 @@ def _look_at_columns(table: Table) -> tuple[tuple[InspectedColumn, ...], list[Ar
     values: list[Array] = []
     for entry in fields:
         if entry.name not in arrays:
-            columns.append(InspectedColumn(len(columns) + 1, entry.name, entry.name, entry.problem or "has other rows"))
+            columns.append(InspectedColumn(len(columns) + 1, entry.name, entry.name, entry.problem or OTHER_LENGTH))
             values.append(np.zeros(0))
             continue
         array = arrays[entry.name]
@@ -254,13 +257,18 @@ def _look_at_columns(table: Table) -> tuple[tuple[InspectedColumn, ...], list[Ar
             unit = entry.unit or split_unit(entry.name)[1] or ""
             columns.append(_measure(InspectedColumn(len(columns) + 1, reference, shown, unit=unit), x))
             values.append(x)
-    return tuple(columns), values, is_whole
+    return tuple(columns[:MOST_COLUMNS]), values[:MOST_COLUMNS], is_whole
 
 
 def _usual_length(fields: Sequence[Field]) -> int:
     """Return the number of samples that most arrays of a file have; 0 for tables, whose columns have one length."""
-    sizes = [size for entry in fields for size in entry.shape if size > 1]
+    sizes = [size for entry in fields for size in entry.shape if size >= FEWEST_SAMPLES]
     return max(set(sizes), key=lambda size: (sizes.count(size), size)) if sizes else 0
+
+
+def _width(entry: Field, length: int) -> int:
+    """Number of columns of an array with so many samples."""
+    return 1 if entry.is_column else entry.shape[0] if _is_turned(entry, length) else entry.shape[1]
 
 
 def _is_turned(entry: Field, length: int) -> bool:
@@ -477,7 +485,7 @@ def _inspect_channels(found: Inspection, robot: Robot, log: Log, read: ReadLog) 
     seen: Survey | None = None
     while seen is None:
         try:
-            seen = survey(log, locked, measured=measured or ("tau",))
+            seen = survey(log, locked, measured=measured)
         except LogError as error:
             new = proposed_options(error, {"units": units}).get("units")
             messages.append(error.message)

@@ -13,6 +13,7 @@ from typing import Any
 from dynid.logs.column_names import FACTORS
 from dynid.logs.inspection import (
     CHANNELS,
+    EXPLAINED,
     InspectedColumn,
     Inspection,
     JointCheck,
@@ -116,7 +117,7 @@ def _joint_state(robot: Robot, found: Inspection, j: int) -> dict[str, Any]:
     name = robot.joint_names[j]
     check = next((joint for joint in found.joints if joint.joint == name), None)
     own = next((match for match in check.matches if match.joint == name), None) if check else None
-    known = own is not None and own.explained > 0.5 and own.scale != 0.0
+    known = own is not None and own.explained > EXPLAINED and own.scale != 0.0
     scale = own.scale if own is not None and known else 1.0
     gains = sorted({float(f"{abs(1.0 / scale):.{digits}g}") for digits in (1, 2, 3)} - {1.0}) if known else []
     return {
@@ -217,5 +218,7 @@ def _joint_content(joint: JointCheck) -> dict[str, Any]:
         "slope": "" if math.isnan(joint.ratio) else number_text(math.copysign(joint.ratio, joint.alike), 3),
         "torque": "" if own is None else number_text(own.scale, 3),
         "explained": "" if own is None else f"{100.0 * max(own.explained, 0.0):.0f} %",
-        "remarks": [escape_control_characters(x.for_command_line) for x in joint.remarks],
+        "remarks": [
+            {"code": x.code, "text": escape_control_characters(x.for_command_line)} for x in joint.remarks
+        ],
     }

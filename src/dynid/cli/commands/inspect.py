@@ -69,6 +69,6 @@ def inspect(
     terminal.show_notes(loaded, screen)
     for one in found:
         inspection.show_inspection(one, screen)
-    screen.print(f"next: {terminal.escape_markup(reading.command())}", highlight=False, soft_wrap=True)
+    inspection.show_next_step(found[0], reading, out, screen)
     outputs.show_written_files(screen)
     outputs.finish(inspection.remarks_of(found))

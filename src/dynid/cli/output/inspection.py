@@ -74,6 +74,14 @@ def show_inspection(found: Inspection, screen: Console) -> None:
         show_note(note, screen)
 
 
+def show_next_step(found: Inspection, reading: Reading, out: Path | None, screen: Console) -> None:
+    """Print the line that reads the log, or where its columns can be chosen if they are not known."""
+    line = reading.command()
+    if found.problem is not None and not found.joints:
+        line = f"choose the columns in {out}" if out else f"{reading.command('inspect')} --out inspect.html"
+    screen.print(f"next: {escape_markup(line)}", highlight=False, soft_wrap=True)
+
+
 def _summary_text(found: Inspection) -> str:
     """Line on rows, rate, jitter, gaps and standstill."""
     text = f"{len(found.columns)} columns, {found.rows}{'' if found.is_whole else ' or more'} rows"
