@@ -9,14 +9,15 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from dynid.errors import DeadPointError, ExcitationError, LoopError
+from dynid.excitation.clearance import BUFFER, Clearance, Violation
 from dynid.excitation.criteria import Criterion, SmoothValue, condition_number, find_criterion
-from dynid.excitation.feasibility import Effort
 from dynid.excitation.history import Recorder, SearchHistory
 from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.quintics import PathGradient, excess_over_bounds, hermite_values
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits
 from dynid.excitation.starts import run_starts
+from dynid.excitation.torque_limits import Effort
 from dynid.messages import Message, Wording
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array, freeze
@@ -108,7 +109,7 @@ class SmoothedCriterion:
 TIME_WEIGHT = 0.15
 INSTANTS = 23
 ROUNDS = 3
-SHRINKINGS = 60
+SHRINKINGS = 80
 TORQUE_RATE, POSES_RATE = 200.0, 10.0
 """Samples per second at which torques are checked, and poses to shrink about are tried."""
 COARSE, FINE, MOST_INSTANTS = 9, 0.25, 32
@@ -121,6 +122,10 @@ RESTORING_TIME, RESTORING_SHARE = 2.0, 0.25
 """Seconds, and share of what is left of a time budget, that are kept for that."""
 CLOSE = 1.01
 """What making a motion valid may cost at the end of a search."""
+CELL_WEIGHT = 0.1
+"""Of the penalty of missing clearance beside squared relative excesses over the limits."""
+DRAWN_TOGETHER = 0.3
+"""Share of their distance to a free posture to which points of a start are drawn in a cell."""
 WALL = 1e6
 """What the search sees where a closed loop cannot follow."""
 BASIS = hermite_values(np.arange(1.0, INSTANTS + 1.0) / (INSTANTS + 1.0))
@@ -133,7 +138,8 @@ class PointsSearch:
     """The problem that each start solves.
 
     tight (5, n) shrinks reach, speed, acceleration, jerk and torques at the instants tried; effort: None where no
-    torque is limited or known; instants: of each segment at which torques are seen, both ends included.
+    torque is limited or known; instants: of each segment at which torques are seen, both ends included; clearance: None
+    without a cell, buffer: what is kept beyond it (m).
     """
 
     rows: BaseRows
@@ -141,6 +147,8 @@ class PointsSearch:
     unknowns: PointVariables
     tight: Array
     effort: Effort | None = None
+    clearance: Clearance | None = None
+    buffer: float = BUFFER
     instants: int = COARSE
 
     def with_fine_instants(self) -> PointsSearch:
@@ -180,11 +188,11 @@ class PointsSearch:
             over = excess_over_bounds(shape.path, JERK_BASIS, (box.middle, *bounds))
         else:
             over = excess_over_bounds(shape.path, BASIS, (box.middle, *bounds[:3]))
-        return (
-            over
-            if self.effort is None
-            else over + self.effort.excess_over_limits(shape.path, self.tight[4], self.instants)
-        )
+        if self.effort is not None:
+            over = over + self.effort.excess_over_limits(shape.path, self.tight[4], self.instants)
+        if self.clearance is not None:
+            over = over + self.clearance.penalty_along_path(shape.path, self.buffer).scaled(CELL_WEIGHT)
+        return over
 
     def use_of_limits(self, shape: PointsShape) -> Array:
         """Exact peaks over limits at every instant: reach, speed, acceleration and jerk, (4, n)."""
@@ -196,7 +204,21 @@ class PointsSearch:
         """Return the search with limits tightened by what the motion exceeds them between the sampled instants."""
         shape = self.unknowns.points_at(z)
         torque = np.clip(self.torque_use(shape), 1.0, 1.5)
-        return replace(self, tight=self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque]))
+        more = 0.0 if self.clearance is None or violation_of_path(shape, self.clearance) is None else BUFFER
+        tight = self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque])
+        return replace(self, tight=tight, buffer=self.buffer + more)
+
+    def start_in_free_posture(self, z: Array, seed: int) -> Array:
+        """The variables z of a start with its points drawn together about a free posture, where there is a cell."""
+        if self.clearance is None:
+            return z
+        box, z = self.unknowns.box, z.copy()
+        free = (self.clearance.free_posture(box.position_limits(), seed, self.effort) - box.middle) / box.reach
+        size = self.unknowns.points * len(box.reach)
+        for part in (z[:size], z[3 * size : 3 * size + 2 * len(box.reach)]):
+            x = np.sin(part).reshape(-1, len(box.reach))
+            part[:] = np.arcsin(np.clip(free + DRAWN_TOGETHER * (x - free), -0.98, 0.98)).ravel()
+        return z
 
     def make_valid(self, z: Array, time_left: Callable[[], float]) -> tuple[float, PointsShape | None]:
         """The better one of the motion slowed down and the motion shrunk until all limits hold, with its criterion.
@@ -221,7 +243,7 @@ class PointsSearch:
         least = max(1.0, speed, np.sqrt(acceleration), np.cbrt(jerk)) * (1.0 + 1e-12)
         for slower in SLOWER:
             found = shape.slowed(least * slower)
-            if self.torque_use(found).max() <= 1.0:
+            if self.torques_and_cell_fit(found):
                 return found
         return None
 
@@ -236,7 +258,11 @@ class PointsSearch:
         while (use := self.use_of_limits(shape).max(axis=0)).max() > 1.0:
             shape = shape.shrink_about(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
             slack *= 4.0
-        return shape if self.effort is None else shrink_to_effort(shape, self.effort)
+        return (
+            shape
+            if self.effort is None and self.clearance is None
+            else shrink_to_fit(shape, self.effort, self.clearance)
+        )
 
     def restore_limits(self, z: Array, time_left: Callable[[], float]) -> Array:
         """Move the variables by little until nearly all limits hold: descend on what exceeds tightened ones.
@@ -254,7 +280,7 @@ class PointsSearch:
             shape = self.unknowns.points_at(z)
             if shape.path is None or time_left() <= 0.0:
                 break
-            if self.use_of_limits(shape).max() <= NEARLY and search.torque_use(shape).max() <= 1.0:
+            if self.use_of_limits(shape).max() <= NEARLY and self.torques_and_cell_fit(shape):
                 break
             search = search.tighten_limits(z)
             z = np.asarray(minimize(
@@ -262,6 +288,11 @@ class PointsSearch:
                 options={"maxiter": RESTORING, "maxcor": 20, "ftol": 1e-12},
             ).x)  # fmt: skip
         return z
+
+    def torques_and_cell_fit(self, shape: PointsShape) -> bool:
+        """Whether a motion keeps its torque limits, and clear of the cell where there is one."""
+        fits = bool(self.torque_use(shape).max() <= 1.0)
+        return fits and (self.clearance is None or violation_of_path(shape, self.clearance) is None)
 
     def torque_use(self, shape: PointsShape) -> Array:
         """Peak torques over their limits, (n,); 0 where none is limited."""
@@ -348,30 +379,51 @@ class BestShape:
             self.shape, self.start, self.value = shape, self.z, value
 
 
-def shrink_to_effort(shape: PointsShape, effort: Effort) -> PointsShape | None:
-    """The shape shrunk until its torques fit, about the pose on its path that is easiest to hold.
+def violation_of_path(shape: PointsShape, clearance: Clearance | None) -> Violation | None:
+    """What the motion of a shape violates in the cell at any instant, if anything."""
+    if clearance is None or shape.path is None:
+        return None
+    return clearance.first_violation(shape.path.sample, shape.path.duration, shape.path.extremes())
 
-    The last resort: a search that ended within its torque limits leaves nothing to shrink.
+
+def shrink_to_fit(
+    shape: PointsShape, effort: Effort | None, clearance: Clearance | None = None, box: PointLimits | None = None
+) -> PointsShape | None:
+    """The shape shrunk until torques and clearance fit, about the pose on its path that is freest or easiest to hold.
+
+    The last resort: a search that ended within its torque limits and clear of the cell leaves nothing to shrink. None
+    where it does not fit however small it is. box: where else free postures are sought.
     """
+
+    def fits(shape: PointsShape) -> bool:
+        """Whether a motion keeps its torque limits, and clear of the cell."""
+        if effort is not None and effort.use_of_limits(shape.motion(TORQUE_RATE)).max() > 1.0:
+            return False
+        return violation_of_path(shape, clearance) is None
+
+    if fits(shape):
+        return shape
     q = shape.motion(POSES_RATE).q
-    pose = q[np.argmin(effort.holding_torque_shares(q).max(axis=1))]
+    held = np.zeros(len(q)) if effort is None else effort.holding_torque_shares(q).max(axis=1)
+    ease = -held if clearance is None else np.where(held < 1.0, clearance.slack(q)[0], -held)
+    pose = q[np.argmax(ease)]
+    if clearance is not None and box is not None and ease.max() <= 0.0:
+        pose = clearance.free_posture(box.position_limits(), 0, effort)
 
     def shrink_repeatedly(times: int) -> PointsShape | None:
-        """Shrunk so many times by 5 %, where torques fit then."""
-        smaller = shape if times == 0 else shape.shrink_about(np.full(len(pose), 0.95**times), pose)
-        return smaller if effort.use_of_limits(smaller.motion(TORQUE_RATE)).max() <= 1.0 else None
+        """Shrunk so many times by 5 %, where it fits then."""
+        smaller = shape.shrink_about(np.full(len(pose), 0.95**times), pose)
+        return smaller if fits(smaller) else None
 
-    if (whole := shrink_repeatedly(0)) is not None:
-        return whole
     too_large, enough = 0, SHRINKINGS
-    held = shrink_repeatedly(enough)
-    while held is not None and enough - too_large > 1:
+    kept = shrink_repeatedly(enough)
+    while kept is not None and enough - too_large > 1:
         middle = (too_large + enough) // 2
         if (better := shrink_repeatedly(middle)) is None:
             too_large = middle
         else:
-            held, enough = better, middle
-    return held
+            kept, enough = better, middle
+    return kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -400,7 +452,8 @@ def search_points_from_start(
         stages = stages[1:]
     else:
         rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(drawn + 1)[drawn])
-        best = BestShape(search, search.unknowns.random_start(rng))
+        z = search.unknowns.random_start(rng)
+        best = BestShape(search, search.start_in_free_posture(z, seed + drawn))
     for number, stage in enumerate(stages):
         if number == len(stages) - 1:
             search = search.with_fine_instants()
@@ -413,7 +466,11 @@ def search_points_from_start(
 
 def _time_for_descent(search: PointsSearch, time_left: Callable[[], float]) -> Callable[[], float]:
     """Time that descents may take: less what is kept to make a motion valid, where torques are limited."""
-    kept = 0.0 if search.effort is None else min(RESTORING_TIME, RESTORING_SHARE * max(0.0, time_left()))
+    kept = (
+        0.0
+        if search.effort is None and search.clearance is None
+        else min(RESTORING_TIME, RESTORING_SHARE * max(0.0, time_left()))
+    )
     return lambda: time_left() - kept
 
 
@@ -460,14 +517,15 @@ def design_points(
     on_progress: Callable[[str, float], None] | None = None,
     on_history: Callable[[SearchHistory], None] | None = None,
     target: Array | None = None,
+    clearance: Clearance | None = None,
     begin: Sequence[PointsShape] = (),
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
-    `on_history` is told how the search went. target (k, b): rows of criterion v. begin: shapes of as many points to
-    start from beside the random ones.
+    `on_history` is told how the search went. target (k, b): rows of criterion v. clearance: of the motion in a cell.
+    begin: shapes of as many points to start from beside the random ones.
     """
     box = _checked_point_limits(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
@@ -478,7 +536,8 @@ def design_points(
         )  # fmt: skip
     goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count), target)
     effort = effort if box.has_motion else None
-    search = PointsSearch(rows, goal, PointVariables(box, points + 1), np.full((5, rows.robot.n), 0.999), effort)
+    tight = np.full((5, rows.robot.n), 0.999)
+    search = PointsSearch(rows, goal, PointVariables(box, points + 1), tight, effort, clearance)
     left = time_left()
     budget = left if np.isfinite(left) else None
     given = tuple(search.unknowns.variables_of(shape) for shape in begin)
@@ -495,6 +554,12 @@ def design_points(
             best.accept_if_better(time_left)
             stopped = True
         taken.recorder.pause_clock()
+    if best.shape is None and clearance is not None:
+        refuge = clearance.free_posture(limits, 0, effort)
+        small = search.unknowns.points_at(best.z).shrink_about(np.full(rows.robot.n, 0.95**SHRINKINGS), refuge)
+        hit = violation_of_path(small, clearance)
+        if hit is not None:
+            raise ExcitationError(clearance.no_room_message(hit, limits, effort))
     if best.shape is None and effort is not None:
         raise ExcitationError(_describe_effort_failure(search, best.z, effort))
     if best.shape is None or not _all_parameters_identifiable(rows, best.shape):
@@ -519,8 +584,8 @@ def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> 
     joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
     return Message(
         "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one: "
-        "holding still takes {percent:.3g} % of it in the easiest pose tried", joint=joint,
-        percent=100 * easiest.max(),
+        "holding still takes {percent:.3g} % of it in the easiest pose tried", "raise it", joint=joint,
+        percent=100 * easiest.max(), needed=float((easiest * effort.limit)[int(np.argmax(easiest))]),
     )  # fmt: skip
 
 
