@@ -77,7 +77,7 @@ def _use_at_instants(places: Array, state: tuple[Array, Array, Array], T: float,
         np.abs(ends @ B / T**order - (middle[:, None, None] if order == 0 else 0.0)).max(axis=2) / bound[:, None]
         for order, (B, bound) in enumerate(zip(_INSIDE, bounds, strict=True))
     ]
-    return np.maximum.reduce(uses)
+    return np.asarray(np.maximum.reduce(uses))
 
 
 def _best_rest_positions(
