@@ -9,19 +9,15 @@ whose friction no position tells, the last direction times the factor that is be
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 from scipy.signal import butter, sosfiltfilt
 
-from campaign.arms import ARMS, CACHE, STEP, Forward, reference, true_robot
+from campaign.arms import CACHE, STEP, Forward, reference, true_robot
 from dynid import Identification, Log, identify
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -57,7 +53,7 @@ class Recording:
     q: Array
     v: Array
     friction: Array
-    still: Array
+    still: NDArray[np.bool_]
 
 
 def clock(pauses: bool) -> Array:
@@ -177,7 +173,7 @@ def errors(result: Identification, recording: Recording, scale: Array) -> Array:
     return _split(low_pass(log.tau) - predicted, recording.still, scale)
 
 
-def _split(left: Array, still: Array, scale: Array) -> Array:
+def _split(left: Array, still: NDArray[np.bool_], scale: Array) -> Array:
     """RMSE over scale, mean over the joints, of all samples but the ends, of those in motion and of those at rest."""
     left, still = left[400:-400], still[400:-400]
     parts = (np.ones(len(still), dtype=np.bool_), ~still, still)
@@ -209,7 +205,7 @@ def law(case: Case, q: Array, recording: Recording) -> Array:
             z = (z + d) / (1.0 + stiffness * np.abs(d) / dry)
             out[k] = stiffness * z
         return out
-    last, still = np.sign(_stop(q, 2e-4 * np.ones(q.shape[1]))), recording.still.astype(np.bool_)
+    last, still = np.sign(_stop(q, 2e-4 * np.ones(q.shape[1]))), recording.still
     f = recording.friction
     return np.asarray(last * (last[still] * f[still]).sum(axis=0) / np.maximum((last[still] ** 2).sum(axis=0), 1.0))
 

@@ -137,11 +137,11 @@ def stop_width(name: str) -> float:
 
 
 def stop_width_at_rest(noise: float) -> float:
-    """Width (rad) of the stop that stands for dry friction at rest, from the noise (rad) of filtered positions.
+    """Width (rad) of the stop that stands for dry friction at rest, from the noise (rad) of recorded positions.
 
-    Ten standard deviations, between 3e-4 and 1e-3 rad: joints that stand creep by as much.
+    Three standard deviations of noise are a tenth of it, between 5e-5 and 3e-4 rad, over which gears bend.
     """
-    return float(np.clip(10.0 * noise, 3e-4, 1e-3))
+    return float(np.clip(30.0 * noise, 5e-5, 3e-4))
 
 
 def rest_detection_half_window(t: Array) -> int:

@@ -268,14 +268,15 @@ def _unfiltered_treatment(seen: Survey, delay: float) -> Treatment:
 
 
 def _motion_noise_of(treatment: Treatment, scale: Array) -> tuple[float, float]:
-    """Largest standard deviations of white noise in filtered positions (rad) and velocities (rad/s).
+    """Largest standard deviations of white noise in recorded positions (rad) and in filtered velocities (rad/s).
 
     scale (n,): what stands for one rad. Velocities that are not recorded are derivatives of the positions.
     """
     if treatment.noise is None or treatment.cutoff is None:
         return 0.0, 0.0
-    position, recorded, _ = np.sqrt(2.0 * treatment.cutoff / treatment.rate) * treatment.noise / scale
-    velocity = np.where(np.isnan(recorded), 2.0 * np.pi * treatment.cutoff * position / np.sqrt(3.0), recorded)
+    position, recorded, _ = treatment.noise / scale
+    derived = 2.0 * np.pi * treatment.cutoff * position / np.sqrt(3.0)
+    velocity = np.sqrt(2.0 * treatment.cutoff / treatment.rate) * np.where(np.isnan(recorded), derived, recorded)
     return float(np.nanmax(np.append(position, 0.0))), float(np.nanmax(np.append(velocity, 0.0)))
 
 

@@ -176,7 +176,6 @@ class Folds:
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
 
 
-
 def _residual_squares_of_fits(values: Array, shares: tuple[tuple[FoldShare, ...], ...], squares: Array) -> Array:
     """Sums of squared residuals (fits, folds, channels) of values (folds, fits, unknowns)."""
     squares = np.repeat(squares[None], values.shape[1], axis=0)

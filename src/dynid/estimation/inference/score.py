@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dynid.deprecated import accept_old_names
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.inference.cross_validation import Folds
+from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.messages import Message, Option
 from dynid.robot.transform import Array
@@ -138,3 +139,51 @@ def held_out_score(folds: Folds, errors: Array, *, cutoff: float | None, kinds: 
     source = f"{folds.count} held-out stretches of time, each predicted from the others"
     quiet = quiet_channels(kinds, np.sqrt(folds.spread / np.maximum(folds.counts.sum(axis=0), 1.0)))
     return Score(rmse, nrmse, nrmse, 0.0, cutoff, source, int(folds.counts.sum(axis=0).max()), quiet)
+
+
+# The 95 % band of predicted torques: uncertain parameters, what the model leaves, and friction of slow joints. Its
+# constants were chosen on some splits of recordings and simulated robots; docs/identify.md has the shares on others.
+
+
+PARAMETERS = 0.8
+"""Share of the parameters' width that counts: their jackknife is conservative for sums of correlated ones."""
+
+SLOW = 0.2
+"""Velocity (rad/s) below which a joint's dry friction is uncertain, at rest by as much as it is while sliding."""
+
+FEWEST = 20
+"""Rows from which on quantiles are taken."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Band:
+    """Half widths (channels,), N m or N: floor of the residual in motion, and slow, added where a joint stands."""
+
+    floor: Array
+    slow: Array
+
+    @staticmethod
+    def from_residuals(left: Array, slow: Array, dry: Array, noise: Array) -> Band:
+        """Quantiles of residuals (rows, channels), NaN where they do not count.
+
+        slow: shares (rows, channels) to which joints are slow; dry (channels,): friction while sliding; noise
+        (channels,): half width of the noise, where there are too few rows.
+        """
+        floor = noise.copy()
+        for c in range(len(dry)):
+            known = ~np.isnan(left[:, c])
+            if known.sum() >= FEWEST:
+                beside = np.maximum(left[known, c] ** 2 - (dry[c] * slow[known, c]) ** 2, 0.0)
+                floor[c] = np.sqrt(np.quantile(beside, 0.95))
+        return Band(floor, dry)
+
+    def widths(self, by_parameters: Array, slow: Array, channel: int) -> Array:
+        """Half widths (N,) of one channel, from that of the parameters and the share to which the joint is slow."""
+        by_friction = self.slow[channel] * slow
+        return np.asarray(np.sqrt((PARAMETERS * by_parameters) ** 2 + self.floor[channel] ** 2 + by_friction**2))
+
+
+def slow_shares(equation: Equation, v: Array) -> Array:
+    """Shares (N, channels), 0 to 1, to which the joints of torque channels are slow, by their velocities (N, n)."""
+    joints = [channel.joint for channel in equation.torque_channels]
+    return np.asarray(np.exp(-((v[:, joints] / (SLOW * equation.shapes.scale[joints])) ** 2)))

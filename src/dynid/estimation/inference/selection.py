@@ -19,7 +19,9 @@ from dynid.robot.transform import Array
 DEFAULT = ("viscous", "offset", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic")
 """Blocks that every robot gets."""
 
-OPTIONAL = ("lag", "load", "stop3e-4", "stop3e-3", "stop1e-1", "coulomb", "spring", *HARMONICS, "asymmetry", "stribeck", "rest")
+OPTIONAL = (
+    "lag", "load", "stop3e-4", "stop3e-3", "stop1e-1", "coulomb", "spring", *HARMONICS, "asymmetry", "stribeck", "rest",
+)  # fmt: skip
 """Blocks that must earn their place."""
 
 GAIN = 0.03
