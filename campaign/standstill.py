@@ -9,7 +9,11 @@ whose friction no position tells, the last direction times the factor that is be
 
 from __future__ import annotations
 
+import argparse
 import os
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numba
@@ -17,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import butter, sosfiltfilt
 
-from campaign.arms import CACHE, STEP, Forward, reference, true_robot
+from campaign.arms import ARMS, CACHE, STEP, Forward, reference, true_robot
 from dynid import Identification, Log, identify
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -164,7 +168,10 @@ def low_pass(x: Array) -> Array:
 
 
 def errors(result: Identification, recording: Recording, scale: Array) -> Array:
-    """RMSE over `scale` (n,), mean over the joints, of predictions from recorded positions: all, moving, at rest."""
+    """RMSE over `scale` (n,), mean over the joints, of predictions from recorded positions: all, moving, at rest.
+
+    `scale` is one for motions with pauses and without, so that ratios are those of RMSE in N m.
+    """
     log = recording.log
     assert log.tau is not None
     q = low_pass(log.q)
@@ -210,8 +217,19 @@ def law(case: Case, q: Array, recording: Recording) -> Array:
     return np.asarray(last * (last[still] * f[still]).sum(axis=0) / np.maximum((last[still] ** 2).sum(axis=0), 1.0))
 
 
-def evaluate(robot: str, friction: str, controller: str, encoder: float, seed: int) -> dict[str, float]:
-    """Errors of what two logs of one motion gave, without pauses and with, on another motion without and with."""
+COLUMNS = (
+    "without", "motion", "moving", "rest", "moving without pauses seen", "rest without pauses seen", "oracle", "law",
+)  # fmt: skip
+"""What `evaluate` gives."""
+
+
+def evaluate(robot: str, friction: str, controller: str, encoder: float, seed: int) -> Array:
+    """Errors, over the spread of the torques, mean over the joints, on another motion.
+
+    Of what a log without pauses and one with pauses of the same motion gave: of the former on the other motion
+    without pauses, of the latter on that (motion), then on the other motion with pauses, samples in motion and at rest
+    apart; the same of the former; at rest, of the oracle and of the true law along recorded positions.
+    """
     given = true_robot(robot, seed).robot
     given = given.with_parameters(np.full(len(given.parameters), np.nan))
     (plain, paused), (other, other_paused) = (
@@ -221,16 +239,48 @@ def evaluate(robot: str, friction: str, controller: str, encoder: float, seed: i
     assert other.log.tau is not None
     scale = low_pass(other.log.tau).std(axis=0)
     by_plain, by_paused = (identify(given, x.log, cutoff=CUTOFF) for x in (plain, paused))
-    without = errors(by_plain, other, scale)[0]
-    found = {
-        "without": without,
-        "motion": errors(by_paused, other, scale)[0],
-        "moving, rest": errors(by_paused, other_paused, scale),
-        "moving, rest (identified without pauses)": errors(by_plain, other_paused, scale),
-        "block": "rest" in by_paused.friction,
-    }
+    found = [errors(by_plain, other, scale)[0], errors(by_paused, other, scale)[0]]
+    for result in (by_paused, by_plain):
+        found += errors(result, other_paused, scale)[1:].tolist()
     case = Case(robot, friction, controller, encoder, seed, 1, True)
-    for name, q in (("oracle", other_paused.q), ("law", low_pass(other_paused.log.q))):
+    for q in (other_paused.q, low_pass(other_paused.log.q)):
         left = low_pass(other_paused.friction - law(case, q, other_paused))
-        found[name] = _split(left, other_paused.still, scale)[2]
+        found.append(float(np.hypot(_split(left, other_paused.still, scale)[2], found[0])))
+    return np.array(found)
+
+
+def settings(robots: Sequence[str], seeds: Sequence[int]) -> list[tuple[str, str, str, float, int]]:
+    """Robot, friction, controller, encoder and seed of all cases: two of each robot and friction."""
+    found = []
+    for seed in seeds:
+        for r, robot in enumerate(robots):
+            for f, friction in enumerate(FRICTION):
+                for second in range(2):
+                    i = 4 * r + f + 5 * second + seed
+                    found.append((robot, friction, CONTROLLERS[i % 3], ENCODERS[(i // 3 + i) % 3], seed))
     return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; return how many frictions cost more than 10 % in motion, in the median."""
+    parser = argparse.ArgumentParser(prog="campaign.standstill")
+    parser.add_argument("--robots", default="two_links,gautier3,general4,puma560")
+    parser.add_argument("--seeds", default="1", help="of the robots; seed 0 was used for choosing")
+    options = parser.parse_args(arguments)
+    robots, seeds = options.robots.split(","), [int(seed) for seed in options.seeds.split(",")]
+    if not set(robots) <= set(ARMS):
+        parser.error(f"there are {', '.join(ARMS)}")
+    table: dict[str, list[Array]] = defaultdict(list)
+    for case in settings(robots, seeds):
+        found = evaluate(*case)
+        table[case[1]].append(found / found[0])
+        print(*case, " ".join(f"{name} {x:.4f}" for name, x in zip(COLUMNS, found, strict=True)), flush=True)
+    print("\nover the error without pauses: median, worst")
+    for friction, rows in table.items():
+        cells = (f"{name} {np.median(x):.2f}, {x.max():.2f}" for name, x in zip(COLUMNS, np.array(rows).T, strict=True))
+        print(f"{friction:9}", "; ".join(list(cells)[1:]))
+    return sum(float(np.median([row[1] for row in rows])) > 1.1 for rows in table.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
