@@ -938,7 +938,10 @@ def _calibrate_band(solved: SolvedState) -> Band | None:
             left[~known, c] = np.nan
         residual.append(left)
         slow.append(slow_shares(state.equation, rows.v))
-    return Band.from_residuals(np.concatenate(residual), np.concatenate(slow), dry, NORMAL * solved.row_noise)
+    return Band.from_residuals(
+        np.concatenate(residual), np.concatenate(slow), dry, NORMAL * solved.row_noise,
+        of_several_logs=solved.sigma_growth_between_logs is not None,
+    )  # fmt: skip
 
 
 def _dry_friction_levels(solved: SolvedState) -> Array:

@@ -145,25 +145,35 @@ def held_out_score(folds: Folds, errors: Array, *, cutoff: float | None, kinds: 
 # constants were chosen on some splits of recordings and simulated robots; docs/identify.md has the shares on others.
 
 
-PARAMETERS = 0.8
-"""Share of the parameters' width that counts: their jackknife is conservative for sums of correlated ones."""
+SEVERAL = 0.8
+"""Factor of the parameters' width where it holds the scatter between logs: it is conservative for sums of them."""
+
+NEAR, FAR, TURN = 0.7, 1.2, 2.0
+"""The same of one log, along the motion that was seen and far from it, and between both, in floors.
+
+One log knows nothing of how its model errs elsewhere.
+"""
 
 SLOW = 0.2
 """Velocity (rad/s) below which a joint's dry friction is uncertain, at rest by as much as it is while sliding."""
 
-FEWEST = 20
-"""Rows from which on quantiles are taken."""
+FEWEST, LEAST = 20, 0.2
+"""Rows from which on quantiles are taken, and the least floor over that of the whole residual."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """Half widths (channels,), N m or N: floor of the residual in motion, and slow, added where a joint stands."""
+    """Half widths (channels,), N m or N: floor of the residual in motion, and slow, added where a joint stands.
+
+    of_several_logs: whether the width of the parameters holds the scatter between logs.
+    """
 
     floor: Array
     slow: Array
+    of_several_logs: bool
 
     @staticmethod
-    def from_residuals(left: Array, slow: Array, dry: Array, noise: Array) -> Band:
+    def from_residuals(left: Array, slow: Array, dry: Array, noise: Array, *, of_several_logs: bool) -> Band:
         """Quantiles of residuals (rows, channels), NaN where they do not count.
 
         slow: shares (rows, channels) to which joints are slow; dry (channels,): friction while sliding; noise
@@ -174,13 +184,16 @@ class Band:
             known = ~np.isnan(left[:, c])
             if known.sum() >= FEWEST:
                 beside = np.maximum(left[known, c] ** 2 - (dry[c] * slow[known, c]) ** 2, 0.0)
-                floor[c] = np.sqrt(np.quantile(beside, 0.95))
-        return Band(floor, dry)
+                squares = np.quantile(beside, 0.95), LEAST**2 * np.quantile(left[known, c] ** 2, 0.95)
+                floor[c] = np.sqrt(max(squares))
+        return Band(floor, dry, of_several_logs)
 
     def widths(self, by_parameters: Array, slow: Array, channel: int) -> Array:
         """Half widths (N,) of one channel, from that of the parameters and the share to which the joint is slow."""
-        by_friction = self.slow[channel] * slow
-        return np.asarray(np.sqrt((PARAMETERS * by_parameters) ** 2 + self.floor[channel] ** 2 + by_friction**2))
+        floor, by_friction = self.floor[channel], self.slow[channel] * slow
+        far = by_parameters**2 / np.maximum(by_parameters**2 + (TURN * floor) ** 2, 1e-300)
+        factor = SEVERAL if self.of_several_logs else NEAR + (FAR - NEAR) * far
+        return np.asarray(np.sqrt((factor * by_parameters) ** 2 + floor**2 + by_friction**2))
 
 
 def slow_shares(equation: Equation, v: Array) -> Array:
