@@ -108,9 +108,11 @@ def collect_logs(
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
         treatments = tuple(_unfiltered_treatment(s, options.delay) for s in surveys)
     noises = [_motion_noise_of(x, equation.shapes.scale) for x in treatments if x.smooth and x.cutoff is not None]
-    if noises and max(velocity for _, velocity in noises) < REST[0] / 3.0:  # else rest looks like motion
-        held = stop_width_at_rest(max(position for position, _ in noises))
-        equation = replace(equation, shapes=replace(equation.shapes, held=held))
+    if noises:
+        position, filtered, velocity = np.max(noises, axis=0)
+        held = stop_width_at_rest(float(position))
+        if velocity < REST[0] / 3.0 and filtered < held / 10.0:  # else rest looks like motion
+            equation = replace(equation, shapes=replace(equation.shapes, held=held))
     length = block_seconds(surveys, options)
     outliers = None
     if options.is_robust:
@@ -267,17 +269,20 @@ def _unfiltered_treatment(seen: Survey, delay: float) -> Treatment:
     return Treatment(seen.rate, None, False, delay)
 
 
-def _motion_noise_of(treatment: Treatment, scale: Array) -> tuple[float, float]:
-    """Largest standard deviations of white noise in recorded positions (rad) and in filtered velocities (rad/s).
+def _motion_noise_of(treatment: Treatment, scale: Array) -> tuple[float, float, float]:
+    """Largest standard deviations of white noise in recorded and filtered positions (rad), and filtered velocities.
 
     scale (n,): what stands for one rad. Velocities that are not recorded are derivatives of the positions.
     """
     if treatment.noise is None or treatment.cutoff is None:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     position, recorded, _ = treatment.noise / scale
     derived = 2.0 * np.pi * treatment.cutoff * position / np.sqrt(3.0)
-    velocity = np.sqrt(2.0 * treatment.cutoff / treatment.rate) * np.where(np.isnan(recorded), derived, recorded)
-    return float(np.nanmax(np.append(position, 0.0))), float(np.nanmax(np.append(velocity, 0.0)))
+    passed = np.sqrt(2.0 * treatment.cutoff / treatment.rate)
+    largest, velocity = (
+        float(np.nanmax(np.append(x, 0.0))) for x in (position, np.where(np.isnan(recorded), derived, recorded))
+    )
+    return largest, passed * largest, passed * velocity
 
 
 def _motion_noise(
