@@ -452,7 +452,7 @@ def _saturation_level(tau: Array, q: Array) -> float:
 
     Moving: the runs at the level make up 1 % of a joint's range, which standstill does not.
     """
-    level = _plateau_level(tau)
+    level = plateau_level(tau)
     if np.isinf(level):
         return level
     inside = np.flatnonzero(np.abs(tau) == level)
@@ -461,7 +461,7 @@ def _saturation_level(tau: Array, q: Array) -> float:
     return level if np.any(travel > 0.01 * (q.max(axis=0) - q.min(axis=0))) else np.inf
 
 
-def _plateau_level(x: Array) -> float:
+def plateau_level(x: Array) -> float:
     """Largest absolute value (N,) if it is held exactly for long: 5 rows, and 10 times the runs before and after.
 
     Those are long too where values are coarsely rounded.
@@ -494,13 +494,13 @@ def _find_clipping_levels(samples: Samples, saturation: Array, scales: Mapping[s
                 scales["tau"].limits[j, side] = level
         if samples.v is not None and not scales["v"].is_coarse[j]:
             level, height = _extreme_value_and_range(columns["v"][j], extremes["v"][j], side)
-            if height is not None and np.isfinite(_plateau_level(height)):
+            if height is not None and np.isfinite(plateau_level(height)):
                 cut = np.flatnonzero(samples.v[1:, j] == level)
                 slope = (q[cut + 1] - q[cut]) / (samples.t[cut + 1] - samples.t[cut])
                 if slope.mean() * sign > 1.03 * abs(level):
                     scales["v"].limits[j, side] = level
         level, height = _extreme_value_and_range(q, extremes["q"][j], side)
-        if height is None or np.isinf(_plateau_level(height)):
+        if height is None or np.isinf(plateau_level(height)):
             continue
         at_level = q == level
         begins = np.flatnonzero(at_level[2:] & ~at_level[1:-1])  # the steps before and after
