@@ -152,7 +152,7 @@ def needs_accelerations(rows: BaseRows) -> bool:
 
 def _refuse_history(rows: BaseRows) -> None:
     """Raise where rows are no function of the state alone, or not of every state in the box."""
-    memory = [name for name in rows.friction if stop_width(name) or name == "lag"]
+    memory = [name for name in rows.friction if stop_width(name) or name in ("lag", "rest")]
     if memory:
         raise ExcitationError(
             "bound_not_available", "column '{column}' depends on the past of a motion, so a bound over states does not "

@@ -22,7 +22,7 @@ def test_forward_dynamics_are_those_of_the_true_robot(name: str) -> None:
     robot = arms.true_robot(name).robot
     rng = np.random.default_rng(5)
     q, v, tau = rng.standard_normal((3, robot.n))
-    a = arms._Forward(robot).acceleration(q, v, tau)
+    a = arms.Forward(robot).acceleration(q, v, tau)
     log = simulate(robot, Motion(np.zeros(1), q[None], v[None], a[None]))
     assert log.tau is not None
     np.testing.assert_allclose(log.tau[0], tau, atol=1e-9 * (1.0 + np.abs(tau).max()))
