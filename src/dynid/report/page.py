@@ -8,6 +8,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from dynid.concurrency import run_after_fork
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import Identification, Origin
@@ -80,10 +82,9 @@ run_after_fork(template_environment.cache_clear)  # its cache of templates has a
 
 @cache
 def plotly_script() -> str:
-    """Plotly's JavaScript, which holds no end of a script element."""
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
+    """Plotly's JavaScript (npm package `plotly.js-cartesian-dist-min`), which holds no end of a script element."""
+    text = (resources.files("dynid.report") / "plotly" / "plotly-cartesian.min.js").read_text(encoding="utf-8")
+    return text.replace("</script", "<\\/script")
 
 
 def _load_template(name: str) -> str:
@@ -148,6 +149,18 @@ class ReportSubject:
     def replays(self) -> tuple[Replay, ...]:
         """Replays of all logs, read again once: those of the result, then the others."""
         return (*self.used, *self.held_out)
+
+    @property
+    def nominal_nrmse(self) -> Array | None:
+        """NRMSE per channel of the nominal values, the mean over the logs not used, else over those used; or None."""
+        found = [replay.nominal_nrmse for replay in self.held_out or self.used if replay.nominal_nrmse is not None]
+        return np.mean(found, axis=0) if found else None
+
+    @property
+    def identified_nrmse(self) -> Array | None:
+        """NRMSE per channel of the result on the same logs as `nominal_nrmse`; None without logs."""
+        replays = self.held_out or self.used
+        return np.mean([replay.nrmse for replay in replays], axis=0) if replays else None
 
     @property
     def results(self) -> tuple[Identification, ...]:

@@ -287,7 +287,7 @@ COMPARED_SECTIONS: tuple[Section[ComparedResults], ...] = (
 
 
 SECTIONS: tuple[Section[ReportSubject], ...] = (
-    VerdictSection(), DiagnosisSection(), PredictionSection(), ParametersSection(), PhysicalSection(),
+    VerdictSection(), PredictionSection(), DiagnosisSection(), ParametersSection(), PhysicalSection(),
     FrictionSection(), RobotSection(), IdentifiableSection(), DataSection(), CorrelationSection(), ResidualsSection(),
     ConditionSection(), WarningsSection(), ReproduceSection(),
 )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +27,7 @@ from dynid.report.elements import (
     unit_text,
 )
 from dynid.report.page import ReportSubject
+from dynid.report.replay import nominal_friction_by_name, nominal_values_by_name
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
 
@@ -54,23 +54,6 @@ class ParametersSection:
         }
 
 
-def _nominal_values_by_name(result: Identification) -> dict[str, float]:
-    """Nominal values of the result's parameters, from the robot file, where it states them."""
-    base = result.equation.base
-    known: dict[str, float] = {}
-    with suppress(DynidError):  # no nominal values in this notation
-        known |= dict(zip(base.names, map(float, base.values(result.robot.parameters)), strict=True))
-    known |= _nominal_friction_by_name(result.robot)
-    return {name: value for name, value in known.items() if math.isfinite(value)}
-
-
-def _nominal_friction_by_name(robot: Robot) -> dict[str, float]:
-    """Nominal friction of all joints, from the robot file, by parameter name."""
-    symbols = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}
-    links = [robot.links[k] for k in robot.active_links]
-    return {symbols[block] + link.label: x for link in links for block, x in link.friction if block in symbols}
-
-
 def relative_half_width(result: Identification) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Half width of the 95 % interval over the value, infinite where that is zero."""
     half, size = result.quantile * result.sigma, np.abs(result.values)
@@ -84,7 +67,7 @@ def precision_colour(share: float) -> str:
 
 def _parameters_table(result: Identification) -> Table:
     """Table of the parameters with intervals, and nominal values where there are some."""
-    nominal, relative = _nominal_values_by_name(result), relative_half_width(result)
+    nominal, relative = nominal_values_by_name(result), relative_half_width(result)
     has_nominal = any(name in nominal for name in result.names)
     head = ["parameter", "unit", "essential", "value", f"{PLUS_MINUS} 95 %", "relative"]
     head += ["nominal", "off nominal"] if has_nominal else []
@@ -143,7 +126,7 @@ class PhysicalSection:
             return None
         nominal = dict(
             zip(robot.parameter_names, map(float, robot.parameters), strict=True)
-        ) | _nominal_friction_by_name(robot)
+        ) | nominal_friction_by_name(robot)
         rows = []
         for name, value in zip(found.names, map(float, found.values), strict=True):
             known = nominal.get(name, math.nan)
@@ -165,7 +148,7 @@ class RobotSection:
     title: str = "Robot"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Figure at the mean posture of the logs, or in the middle of the limits, and the table of the robot."""
+        """Table of the robot, and its skeleton in the middle of its limits where no log is replayed."""
         robot, unknown = subject.result.robot, subject.result.equation.unknown
         try:
             table = _mdh_table(robot.to_mdh())
@@ -174,18 +157,11 @@ class RobotSection:
         return {
             "robot": robot,
             "gravity": ", ".join(number_text(float(x), 4) for x in robot.gravity),
-            "drawing": draw_robot(robot, _drawn_posture(subject)),
+            "drawing": None if subject.replays else draw_robot(robot, middle_posture(robot)),
+            "replays": bool(subject.replays),
             "table": table,
             "unknown": ", ".join(unknown or ()),
         }
-
-
-def _drawn_posture(subject: ReportSubject) -> Array:
-    """Mean posture of the first log that has one, else the middle of the limits."""
-    for replay in subject.replays:
-        if replay.findings.mean:
-            return np.array(replay.findings.mean)
-    return middle_posture(subject.result.robot)
 
 
 def _mdh_table(robot: Robot) -> Table:
