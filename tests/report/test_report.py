@@ -350,7 +350,8 @@ def test_different_robots_are_listed_without_a_comparison(tmp_path: Path) -> Non
     write_report([result(), identify(other, log, friction=PLAIN)], tmp_path / "c.html", names=["a", "b"])
     page = page_of(tmp_path / "c.html")
     assert "different robots" in page
-    assert len([d for d in Reader(page).all("div") if d.get("class") == "plot"]) == 1
+    assert "their parameters cannot be compared" in page
+    assert len([d for d in Reader(page).all("div") if d.get("class") == "plot"]) == 2  # errors, each on its own axis
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def value_and_half_width_text(value: float, half: float, digits: int = 5) -> tup
     size = max(abs(value), half)
     if 1e-4 < size < 1e7 and place < 5:
         shown = max(0, -place)
-        return f"{round(value, -place):.{shown}f}", f"{round(half, -place):.{shown}f}"
+        return f"{round(value, -place) + 0.0:.{shown}f}", f"{round(half, -place):.{shown}f}"  # never -0
     power = math.floor(math.log10(size))
     shown = max(0, power - place)
     return f"{value / 10.0**power:.{shown}f}e{power:+03d}", f"{half / 10.0**power:.{shown}f}e{power:+03d}"

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from dynid.concurrency import run_after_fork
+from dynid.dynamics.friction import PLAIN
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import Identification, Origin
 from dynid.messages import Message
 from dynid.report.elements import escape_control_characters
-from dynid.report.replay import Replay
+from dynid.report.replay import Replay, nominal_values_by_name
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
@@ -129,6 +131,7 @@ class ReportSubject:
     """A result with its logs: those it was made from, and others that it had to predict.
 
     origin: of the page; page_warnings: warnings that are the page's own; further: those of what was done beside it.
+    truth: the robot that was simulated, where the logs are no recordings; it is shown in place of nominal values.
     """
 
     result: Identification
@@ -138,6 +141,20 @@ class ReportSubject:
     physical: StandardValues | None = None
     page_warnings: tuple[Message, ...] = ()
     further: tuple[Message, ...] = ()
+    truth: Robot | None = None
+
+    @property
+    def reference(self) -> tuple[str, Robot]:
+        """What identified values are compared with, in a word, and the robot that has it."""
+        return ("nominal", self.result.robot) if self.truth is None else ("true", self.truth)
+
+    @property
+    def reference_values(self) -> dict[str, float]:
+        """Values to compare the result's with, by name; friction only where no other terms share it."""
+        values = nominal_values_by_name(self.result, self.reference[1])
+        if set(self.result.friction) <= set(PLAIN):
+            return values
+        return {name: value for name, value in values.items() if name in self.result.equation.base.names}
 
     @property
     def warnings(self) -> tuple[Message, ...]:

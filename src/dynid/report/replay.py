@@ -251,11 +251,16 @@ def replay_logs(
     *,
     fitted: bool,
     pages: int = 1,
+    with_nominal: bool = True,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> tuple[Replay, ...]:
-    """Read logs again and predict them; fitted: they are those of the result; pages: how many logs share the page."""
+    """Read logs again and predict them; fitted: they are those of the result; pages: how many logs share the page.
+
+    with_nominal: by the nominal values as well, where the robot has them.
+    """
     logs = logs_with_common_progress(logs, on_progress, "drawing")
-    return tuple(_replay_log(result, log, k if fitted else 0, pages) for k, log in enumerate(logs))
+    nominal = nominal_column_values(result) if with_nominal else None
+    return tuple(_replay_log(result, log, k if fitted else 0, pages, nominal) for k, log in enumerate(logs))
 
 
 def column_values(result: Identification, log: int) -> Array:
@@ -276,13 +281,13 @@ def nominal_column_values(result: Identification) -> Array | None:
     return np.array([nominal.get(name, 0.0) for name in result.equation.names])
 
 
-def nominal_values_by_name(result: Identification) -> dict[str, float]:
-    """Nominal values of the result's parameters, from the robot file, where it states them."""
-    base = result.equation.base
+def nominal_values_by_name(result: Identification, robot: Robot | None = None) -> dict[str, float]:
+    """Nominal values of the result's parameters, where the robot file states them, or those of another robot."""
+    base, robot = result.equation.base, robot or result.robot
     known: dict[str, float] = {}
     with suppress(DynidError):  # no nominal values in this notation
-        known |= dict(zip(base.names, map(float, base.values(result.robot.parameters)), strict=True))
-    known |= nominal_friction_by_name(result.robot)
+        known |= dict(zip(base.names, map(float, base.values(robot.parameters)), strict=True))
+    known |= nominal_friction_by_name(robot)
     return {name: value for name, value in known.items() if np.isfinite(value)}
 
 
@@ -314,14 +319,13 @@ def _treatment_of_log(result: Identification, log: Log, seen: Survey) -> Treatme
     return treatment_of_further_log(seen, result.cutoff, result.delay)
 
 
-def _replay_log(result: Identification, log: Log, number: int, pages: int) -> Replay:
+def _replay_log(result: Identification, log: Log, number: int, pages: int, nominal: Array | None) -> Replay:
     """Read one log again and predict its channels."""
     equation = result.equation
     seen = survey(log, equation.robot, measured=equation.options.required_channels, joints=equation.joints)
     treatment = _treatment_of_log(result, log, seen)
     found = Findings(log.name, seen.rate, notes=list(log.notes))
     C, n = len(equation.channels), equation.robot.n
-    nominal = nominal_column_values(result)
     most = int(np.clip(ROWS_DRAWN / (8 * C * max(1, pages)), 50, 300))  # up to two times as many bins of four rows
     curves = Envelope(C, most, signals=3 if nominal is None else 4, keys=(0, 2))
     positions, poses, largest = Envelope(n, 150), PointSample(POSES), LargestResiduals(C)

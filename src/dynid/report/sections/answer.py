@@ -58,6 +58,11 @@ class VerdictSection:
             where = "logs not used for fitting" if subject.held_out else "logs used for fitting"
             shown = percent_text(float(np.nanmean(identified)))
             improved = [(f"{told} {shown}", f"mean error of the robot file and of this result on the {where}")]
+        if subject.truth is not None:
+            true = subject.reference_values
+            ends = [(true[n], *pair) for n, pair in zip(result.names, result.intervals, strict=True) if n in true]
+            inside = sum(bool(low <= x <= high) for x, low, high in ends)
+            improved.append((f"{inside} of {len(ends)}", "true values are inside their 95 % intervals (simulated)"))
         cards = [
             *improved,
             (str(result.base_rank), f"{kind} parameters, and {others} others"),
