@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from browser import Tab, browser, find_browser
+from browser import Tab, browser, find_axe, find_browser
 from dynid import Log, design_excitation, identify, load_robot, simulate, write_report
 from dynid.report.excitation import write_page
 from frictions import PLAIN, with_friction
@@ -71,7 +73,7 @@ def test_it_opens_offline_with_all_figures(
 ) -> None:
     window.open(pages[name], width=width, height=850, phone=phone, dark=dark)
     check_quiet(window)
-    visible = "[...document.querySelectorAll('.plot')].filter((p) => p.getClientRects().length)"
+    visible = "[...document.querySelectorAll('.plot')].filter((p) => p.checkVisibility())"
     plots = window.run(f"{visible}.length")
     assert plots >= {"report": 10, "comparison": 2, "motion": 5}[name]
     assert window.run(f"{visible}.filter((p) => p.querySelector('.main-svg') && p.data.length).length") == plots
@@ -85,6 +87,44 @@ def test_it_opens_offline_with_all_figures(
     assert window.run("getComputedStyle(document.body).backgroundColor") == (
         "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)"
     )
+
+
+AXE = find_axe()
+
+
+@pytest.mark.skipif(AXE is None, reason="no axe-core: npm install axe-core, or AXE_CORE=axe.min.js")
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["report", "comparison", "motion"])
+def test_it_is_accessible(window: Tab, pages: dict[str, Path], name: str, dark: bool) -> None:
+    assert AXE is not None
+    window.open(pages[name], width=1200, height=850, dark=dark)
+    window.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    assert window.accessibility_violations(AXE) == []
+    check_quiet(window)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_curves_stand_out_from_their_ground(window: Tab, pages: dict[str, Path], dark: bool) -> None:
+    """Contrast of measured, identified, nominal and residual as drawn is 3:1 at least (WCAG 1.4.11)."""
+    window.open(pages["report"], width=1200, height=850, dark=dark)
+    ground = window.run("getComputedStyle(document.body).backgroundColor")
+    drawn = "p.querySelectorAll('.scatterlayer path.js-line')"
+    lines = f"[...document.querySelectorAll('.plot[data-channel=\"0\"]')].flatMap((p) => [...{drawn}])"
+    colours = window.run(f"{lines}.map((line) => getComputedStyle(line).stroke)")
+    assert len(set(colours)) == 4
+    dashes = window.run(f"{lines}.map((line) => line.style.strokeDasharray)")
+    assert sum(bool(dash) and dash != "none" and dash != "0px" for dash in dashes) == len(dashes) // 4  # nominal
+    assert all(contrast(colour, ground) >= 3.0 for colour in colours)
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast of two colours `rgb(r, g, b)` by WCAG 2."""
+    lights = []
+    for colour in (one, other):
+        share = np.array([float(x) / 255.0 for x in re.findall(r"[\d.]+", colour)[:3]])
+        linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+        lights.append(float(linear @ [0.2126, 0.7152, 0.0722]) + 0.05)
+    return max(lights) / min(lights)
 
 
 def test_the_search_is_drawn(window: Tab, pages: dict[str, Path]) -> None:
@@ -128,7 +168,7 @@ def test_the_robot_turns(report: Tab) -> None:
     check_quiet(report)
 
 
-CURVES = "[...document.querySelectorAll('.plot[data-clock]')].filter((p) => p.getClientRects().length)"
+CURVES = "[...document.querySelectorAll('.plot[data-clock]')].filter((p) => p.checkVisibility())"
 
 
 def cursor_times(tab: Tab) -> list[float]:
@@ -225,6 +265,47 @@ def test_tables_sort(report: Tab) -> None:
     assert report.run(words)[:2] == ["Fc1", "Fc2"]
 
 
+def test_tables_are_searched_grouped_and_copied(report: Tab) -> None:
+    box = "document.querySelector('#parameters .table')"
+    rows = f"[...{box}.querySelectorAll('tbody tr:not(.heading)')].filter((row) => !row.hidden)"
+    every = report.run(f"{rows}.length")
+    report.run(f"{box}.querySelector('.only').click()")
+    essential = report.run(f"{rows}.length")
+    assert 0 < essential < every
+    assert report.run(f"{rows}.every((row) => row.cells[2].textContent === '\u2605')")
+    report.run(f"{box}.querySelector('.only').click()")
+    report.run(
+        f"((field) => {{ field.value = 'zz'; field.dispatchEvent(new Event('input')); }})({box}.querySelector('.find'))"
+    )
+    assert 0 < report.run(f"{rows}.length") < every
+    assert report.run(f"{rows}.every((row) => row.textContent.toLowerCase().includes('zz'))")
+    report.run(
+        f"((field) => {{ field.value = ''; field.dispatchEvent(new Event('input')); }})({box}.querySelector('.find'))"
+    )
+    report.run(f"{box}.querySelector('.group').click()")
+    heads = report.run(f"[...{box}.querySelectorAll('tr.heading')].map((row) => row.textContent)")
+    assert len(heads) == 3
+    assert all(head.startswith("joint <b>") for head in heads)  # a text
+    report.run(f"{box}.querySelector('.copy').click()")
+    report.wait(f"{box}.querySelector('.copy').dataset.csv")
+    copied = list(csv.DictReader(report.run(f"{box}.querySelector('.copy').dataset.csv").splitlines()))
+    assert len(copied) == every
+    keys = report.run(f"Object.fromEntries({rows}.map((row) => [row.cells[0].textContent, row.cells[3].dataset.key]))")
+    assert {row["parameter"]: row["value"] for row in copied} == keys
+    report.run(f"{box}.querySelector('.group').click()")
+
+
+def test_the_correlation_matrix_is_folded(report: Tab) -> None:
+    matrix = "document.querySelector('#correlation details .plot')"
+    assert not report.run(f"{matrix}.checkVisibility()")
+    sizes = report.run(
+        "[...document.querySelectorAll('#correlation tbody tr')].map((row) => Math.abs(row.cells[2].dataset.key))"
+    )
+    assert (np.diff(sizes) <= 0.0).all()
+    report.run("document.querySelector('#correlation summary').click()")
+    report.wait(f"{matrix}.querySelector('.heatmaplayer image') !== null")
+
+
 def test_names_are_texts(report: Tab) -> None:
     assert "<b>log</b> 0" in report.run("document.querySelector('#data').innerText")
     titles = report.run("[...document.querySelectorAll('#prediction .log-name')].map((h) => h.textContent)")
@@ -243,7 +324,7 @@ def test_on_paper_tables_repeat_their_heads_and_nothing_is_hidden(report: Tab) -
     assert report.run(shown.format("th button", "display")) == "contents"  # a control would not be repeated
     assert report.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     every = "[...document.querySelectorAll('.plot')]"
-    assert report.run(f"{every}.every((p) => p.getClientRects().length && p.querySelector('.main-svg'))")
+    assert report.run(f"{every}.every((p) => p.checkVisibility() && p.querySelector('.main-svg'))")
     assert report.run(f"Math.max(...{every}.map((p) => p._fullLayout.width))") <= 680
     assert report.run(shown.format(".tools", "display")) == "none"
     report.run("dispatchEvent(new Event('afterprint'))")
