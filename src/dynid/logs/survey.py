@@ -34,6 +34,9 @@ SLOWEST_STEP = 1.0
 """Time (s) between samples from which on a motion cannot be seen; ms taken for s are longer."""
 
 DEGREES = 180.0 / np.pi
+LEAST_TORQUE = 1e-100
+"""Torque (N m) below which numbers stand for zero: their squares are none."""
+
 STANDING = 5e-3
 """A joint that moves less than this (rad, or as much of a prismatic joint's range) stands still."""
 
@@ -429,14 +432,15 @@ def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
 
 def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:
     """Raise where all torques are zero, or those of a joint in use."""
-    if not np.any(tau):
+    acts = np.abs(tau).max(axis=0) > LEAST_TORQUE
+    if not acts.any():
         raise LogError(
             log.name, "torques_all_zero", "all torques are zero", "name the columns of the torques with {columns}",
             columns=Option("columns", {"tau": [ANYTHING]}),
         )  # fmt: skip
-    silent = [robot.joint_names[j] for j in joints if not np.any(tau[:, j])]
+    silent = [robot.joint_names[j] for j in joints if not acts[j]]
     if silent:
-        others = [robot.joint_names[j] for j in joints if np.any(tau[:, j])]
+        others = [robot.joint_names[j] for j in joints if acts[j]]
         raise LogError(
             log.name, "joint_torque_zero", "the torque of joint {silent} is zero throughout",
             "leave the joint out ({joints}) or name its column", silent=silent, joints=Option("joints", others),
@@ -448,7 +452,7 @@ def _saturation_level(tau: Array, q: Array) -> float:
 
     Moving: the runs at the level make up 1 % of a joint's range, which standstill does not.
     """
-    level = _plateau_level(tau)
+    level = plateau_level(tau)
     if np.isinf(level):
         return level
     inside = np.flatnonzero(np.abs(tau) == level)
@@ -457,7 +461,7 @@ def _saturation_level(tau: Array, q: Array) -> float:
     return level if np.any(travel > 0.01 * (q.max(axis=0) - q.min(axis=0))) else np.inf
 
 
-def _plateau_level(x: Array) -> float:
+def plateau_level(x: Array) -> float:
     """Largest absolute value (N,) if it is held exactly for long: 5 rows, and 10 times the runs before and after.
 
     Those are long too where values are coarsely rounded.
@@ -490,13 +494,13 @@ def _find_clipping_levels(samples: Samples, saturation: Array, scales: Mapping[s
                 scales["tau"].limits[j, side] = level
         if samples.v is not None and not scales["v"].is_coarse[j]:
             level, height = _extreme_value_and_range(columns["v"][j], extremes["v"][j], side)
-            if height is not None and np.isfinite(_plateau_level(height)):
+            if height is not None and np.isfinite(plateau_level(height)):
                 cut = np.flatnonzero(samples.v[1:, j] == level)
                 slope = (q[cut + 1] - q[cut]) / (samples.t[cut + 1] - samples.t[cut])
                 if slope.mean() * sign > 1.03 * abs(level):
                     scales["v"].limits[j, side] = level
         level, height = _extreme_value_and_range(q, extremes["q"][j], side)
-        if height is None or np.isinf(_plateau_level(height)):
+        if height is None or np.isinf(plateau_level(height)):
             continue
         at_level = q == level
         begins = np.flatnonzero(at_level[2:] & ~at_level[1:-1])  # the steps before and after
