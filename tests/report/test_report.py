@@ -21,12 +21,19 @@ from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import UNKNOWN_ORIGIN
 from dynid.messages import Message, Option
 from dynid.report.drawing import draw_robot, middle_posture, tree_poses
-from dynid.report.elements import escape_control_characters, escape_plot_text, unit_text
-from dynid.report.page import plotly_script
+from dynid.report.elements import (
+    ARROW,
+    escape_control_characters,
+    escape_plot_text,
+    percent_text,
+    unit_text,
+    value_and_half_width_text,
+)
+from dynid.report.page import ReportSubject, plotly_script
 from dynid.report.replay import nominal_values_by_name, replay_logs
-from dynid.report.sections.fit import friction_curve
+from dynid.report.sections.fit import friction_curve, worst_moments
 from dynid.report.sections.parameters import weighted_singular_values
-from dynid.report.write import ComparedResults
+from dynid.report.write import ComparedResults, write_result_page
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
 from frictions import PLAIN, truth, with_friction
@@ -223,6 +230,129 @@ def test_nominal_values_and_condition_are_those_of_the_result() -> None:
     assert directions.shape == (len(found.names), len(found.names))
 
 
+@pytest.mark.parametrize(
+    ("value", "half", "shown"),
+    [
+        (1.73, 0.0151, ("1.730", "0.015")),
+        (1.73, 0.0996, ("1.73", "0.10")),
+        (-123456.0, 1234.0, ("-123500", "1200")),
+        (1e-7, 3e-9, ("1.000e-07", "0.030e-07")),
+        (-1e-6, 0.01, ("0.000", "0.010")),
+        (5.0, 0.0, ("5", "0")),
+        (2.0, np.inf, ("2", "-")),
+        (np.nan, 1.0, ("-", "-")),
+    ],
+)
+def test_digits_follow_the_deviation(value: float, half: float, shown: tuple[str, str]) -> None:
+    assert value_and_half_width_text(value, half) == shown
+
+
+def test_nominal_values_predict_as_their_robot_does() -> None:
+    """The nominal curve is the torque of the robot file, and its error that of the file: here the truth, and a lie."""
+    motion = smooth_path(robot(), np.arange(0.0, 4.0, 0.01), scale=2.0)
+    log = simulate(robot(), motion)
+    found = identify(robot(), log, friction=PLAIN)
+    (replay,) = replay_logs(found, [log], fitted=True)
+    assert replay.nominal_nrmse is not None
+    assert_allclose(replay.nominal_nrmse, 0.0, atol=1e-9)
+    heavier = robot().with_parameters(1.3 * robot().parameters)
+    lie = identify(heavier, log, friction=PLAIN)
+    (replay,) = replay_logs(lie, [log], fitted=True)
+    assert replay.nominal_nrmse is not None
+    assert log.tau is not None
+    expected = simulate(heavier, motion).tau
+    assert expected is not None
+    assert_allclose(replay.curve_of_channel(3, 1)[1], expected[:, 1], atol=1e-9)
+    errors = np.sqrt(((log.tau - expected) ** 2).mean(axis=0)) / log.tau.std(axis=0)
+    assert_allclose(replay.nominal_nrmse, errors, rtol=1e-9)
+    assert_allclose(replay.nrmse, 0.0, atol=1e-6)
+
+
+def test_the_tile_says_how_wrong_the_robot_file_was(tmp_path: Path) -> None:
+    heavier = robot().with_parameters(1.3 * robot().parameters)
+    found = identify(heavier, logs()[0], friction=PLAIN, validate=logs()[1])
+    write_report(found, tmp_path / "r.html", logs=logs()[0], validate=logs()[1])
+    (replay,) = replay_logs(found, logs()[1:], fitted=False)
+    assert replay.nominal_nrmse is not None
+    told = f"nominal {percent_text(replay.nominal_nrmse.mean())} {ARROW} identified {percent_text(replay.nrmse.mean())}"
+    assert told in Reader(page_of(tmp_path / "r.html")).text
+    unknown = heavier.with_parameters(np.full(len(heavier.parameters), np.nan))
+    write_report(identify(unknown, logs()[0], friction=PLAIN), tmp_path / "r.html", logs=logs()[0])
+    assert not re.search(r"nominal \d", Reader(page_of(tmp_path / "r.html")).text)
+
+
+def test_worst_moments_are_the_largest_residuals() -> None:
+    """Torque pulses are found where they are, with the motion of the joint; two close ones count once."""
+    arm = with_limits(robot())
+    motion = smooth_path(arm, np.arange(0.0, 20.0, 0.01), scale=2.0)
+    log = simulate(arm, motion, noise=0.01)
+    assert log.tau is not None
+    found = identify(arm, log, friction=PLAIN)
+    reversal = int(np.flatnonzero(np.diff(np.sign(motion.v[:, 0])))[2])
+    fast = int(np.abs(motion.v[:, 1]).argmax())
+    tau, pulses = log.tau.copy(), {(reversal, 0): 9.0, (fast, 1): -12.0, (fast + 15, 1): -10.0}
+    for (k, joint), size in pulses.items():
+        tau[k, joint] += size
+    (replay,) = replay_logs(found, [Log(log.t, log.q, v=log.v, a=log.a, tau=tau, name="x")], fitted=True)
+    subject = ReportSubject(found, UNKNOWN_ORIGIN, used=(replay,))
+    moments = worst_moments(subject)
+    assert len(moments) == 10
+    assert (np.diff([m.over_sigma for m in moments]) <= 0.0).all()
+    first, second = (m for m in sorted(moments[:2], key=lambda m: m.moment.channel))
+    assert (first.moment.channel, second.moment.channel) == (0, 1)
+    assert (first.moment.t, second.moment.t) == (motion.t[reversal], motion.t[fast])
+    assert_allclose(second.moment.residual, -12.0, atol=0.1)
+    assert_allclose(second.moment.q, motion.q[fast])
+    assert first.near_reversal
+    assert "near reversal" in first.circumstances
+    assert "at limit (velocity)" in second.circumstances
+    assert not second.near_reversal
+    for channel in replay.moments:
+        times = np.sort([m.t for m in channel])
+        assert (np.diff(times) >= 0.3).all()
+    instants = replay.poses[:, 0]
+    assert all(m.moment.t in instants for m in moments)  # the robot can be posed exactly there
+
+
+def with_limits(arm: Robot) -> Robot:
+    """Velocity limits that the motion of the test above reaches."""
+    speed = np.abs(smooth_path(arm, np.arange(0.0, 20.0, 0.01), scale=2.0).v).max(axis=0)
+    links = list(arm.links)
+    for k, v in zip(arm.active_links, speed, strict=True):
+        links[k] = replace(links[k], limits=replace(links[k].limits, velocity=float(v)))
+    return replace(arm, links=tuple(links))
+
+
+def test_late_instants_keep_their_milliseconds(tmp_path: Path) -> None:
+    """Instants since 1970 are counted from the first second of the log: single precision would lose minutes."""
+    late = 1.7e9
+    log = logs()[0]
+    moved = Log(log.t + late, log.q, tau=log.tau, name="late.csv")
+    found = identify(robot(), moved, friction=PLAIN)
+    (replay,) = replay_logs(found, [moved], fitted=True)
+    assert replay.time_origin == late
+    write_report(found, tmp_path / "r.html", logs=moved)
+    page = page_of(tmp_path / "r.html")
+    assert "t [s] after 1700000000 s" in page
+    figures = [json.loads(x) for x in re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)]
+    t = next(f["columns"]["t"] for f in figures if f.get("columns"))
+    shown = np.frombuffer(base64.b64decode(t["bdata"]), "<f4")
+    assert np.nanmax(shown) < 8.0
+    assert len(np.unique(shown)) == len(shown)
+
+
+def test_the_truth_of_a_simulation_takes_the_place_of_another_table(tmp_path: Path) -> None:
+    table = robot().with_parameters(2.0 * robot().parameters)
+    found = identify(table, logs()[0], friction=PLAIN, validate=logs()[1])
+    write_result_page(found, tmp_path / "r.html", logs=logs()[0], validate=logs()[1], truth=robot())
+    text = Reader(page_of(tmp_path / "r.html")).text
+    true = truth(robot(), found)
+    inside = sum(bool(low <= x <= high) for x, (low, high) in zip(true, found.intervals, strict=True))
+    assert f"{inside} of {len(found.names)}" in text
+    assert "off true" in text
+    assert not re.search(r"off nominal|nominal \d", text)
+
+
 def test_names_from_files_are_escaped(tmp_path: Path) -> None:
     links = tuple(
         replace(link, joint=f"{EVIL}{k}", name=f"{EVIL}{k}", label=f"{EVIL}{k}") for k, link in enumerate(robot().links)
@@ -316,6 +446,38 @@ def test_physical_parameters_stand_beside_nominal_ones(tmp_path: Path) -> None:
     section = page.partition('id="physical"')[2].partition("</section>")[0]
     viscous = dict(robot().links[robot().active_links[0]].friction)["viscous"]
     assert f'data-key="{viscous}"' in section  # friction of the robot file is nominal, too
+
+
+def test_bodies_lead_with_a_table_per_link(tmp_path: Path) -> None:
+    """Total first, one row per link with units; a body that cannot exist is marked."""
+    values = robot().parameters.copy()
+    names = robot().parameter_names
+    values[names.index("M" + robot().links[1].label)] = 5.0
+    values[names.index("ZZ" + robot().links[1].label)] = -1.0
+    write_report(result(), tmp_path / "r.html", physical=Physical(tuple(names), values))
+    section = page_of(tmp_path / "r.html").partition('id="physical"')[2].partition("</section>")[0]
+    rows = re.findall(r"<tr.*?</tr>", section.partition("<details>")[0], re.DOTALL)
+    assert "mass [kg]" in rows[0]
+    assert "all links" in rows[1]
+    total = sum(values[names.index("M" + link.label)] for link in robot().links)
+    assert f'data-key="{total}"' in rows[1]
+    assert 'class="word bad"' in next(row for row in rows if f">{robot().links[1].name}<" in row)
+
+
+def test_the_comparison_opens_with_an_answer(tmp_path: Path) -> None:
+    first = result()
+    k = [first.names.index(name) for name in ("Fv1", "Fv3")]
+    values = first.values.copy()
+    values[k] += np.array([3.5, 3.0]) * np.hypot(first.sigma[k], first.sigma[k])
+    other = first.replace(values=values)
+    for several, words in (
+        ([first, first], f"The same within 2 sigma in all {len(first.names)} parameters"),
+        ([first, other], f"The same within 2 sigma but for Fv1, Fv3 (2 of {len(first.names)} parameters"),
+        ([first, first.replace(values=2.0 * values)], "The results differ: "),
+    ):
+        write_report(several, tmp_path / "c.html")
+        part = page_of(tmp_path / "c.html").partition("<main>")[2]
+        assert Reader(part).text.index(words) < Reader(part).text.index("verdict")
 
 
 def test_several_results_stand_side_by_side(tmp_path: Path) -> None:

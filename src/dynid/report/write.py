@@ -256,7 +256,8 @@ def _errors_chart(subject: ComparedResults, own: Sequence[int]) -> Figure:
             "x": [channels.index(c) for c in subject.results[k].channels],
             "y": typed_array(100.0 * np.nan_to_num(subject.results[k].validation.nrmse)),
             "marker": {
-                "color": COLOURS[k % len(COLOURS)], "pattern": {"shape": PATTERNS[k % len(PATTERNS)], "solidity": 0.2, "fillmode": "overlay"},
+                "color": COLOURS[k % len(COLOURS)],
+                "pattern": {"shape": PATTERNS[k % len(PATTERNS)], "solidity": 0.2, "fillmode": "overlay"},
             },
         }
         for k in own
