@@ -668,7 +668,7 @@ def _find_robot_files(folder: Path) -> list[str]:
         suffix = path.suffix.lower()
         if path.name.startswith(".") or path.name == FILE or not path.is_file() or not _is_plain_text(path.name):
             continue
-        with suppress(OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        with suppress(OSError, ValueError, RecursionError):
             if suffix == ".urdf" or (suffix == ".xml" and "<mujoco" in path.read_text(encoding="utf-8")[:100_000]):
                 found.append(path.name)
             elif suffix == ".toml" and "joint" in tomllib.loads(path.read_text(encoding="utf-8")):

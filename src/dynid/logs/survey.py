@@ -34,6 +34,9 @@ SLOWEST_STEP = 1.0
 """Time (s) between samples from which on a motion cannot be seen; ms taken for s are longer."""
 
 DEGREES = 180.0 / np.pi
+LEAST_TORQUE = 1e-100
+"""Torque (N m) below which numbers stand for zero: their squares are none."""
+
 STANDING = 5e-3
 """A joint that moves less than this (rad, or as much of a prismatic joint's range) stands still."""
 
@@ -429,14 +432,15 @@ def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
 
 def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:
     """Raise where all torques are zero, or those of a joint in use."""
-    if not np.any(tau):
+    acts = np.abs(tau).max(axis=0) > LEAST_TORQUE
+    if not acts.any():
         raise LogError(
             log.name, "torques_all_zero", "all torques are zero", "name the columns of the torques with {columns}",
             columns=Option("columns", {"tau": [ANYTHING]}),
         )  # fmt: skip
-    silent = [robot.joint_names[j] for j in joints if not np.any(tau[:, j])]
+    silent = [robot.joint_names[j] for j in joints if not acts[j]]
     if silent:
-        others = [robot.joint_names[j] for j in joints if np.any(tau[:, j])]
+        others = [robot.joint_names[j] for j in joints if acts[j]]
         raise LogError(
             log.name, "joint_torque_zero", "the torque of joint {silent} is zero throughout",
             "leave the joint out ({joints}) or name its column", silent=silent, joints=Option("joints", others),

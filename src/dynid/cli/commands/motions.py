@@ -182,11 +182,11 @@ def view(
         Path | None, typer.Option(help="a result of identify: torques and residuals of the log along the time")
     ] = None,
     obstacles: Annotated[Path | None, typer.Option(help="a .toml of a cell, as for excite, to show around it")] = None,
-    floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m")] = None,
+    floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m, as for excite")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
+    """Show a robot in the browser, moving along a trajectory: shapes of its file, or a skeleton with axes and frames.
 
     With --result, the joints are coloured by their residuals, and their torques are drawn beside them.
 
@@ -218,7 +218,7 @@ def view(
     torques = None
     if result is not None and trajectory is not None and path is not None:
         torques = motions.read_torque_traces(result, trajectory, loaded, reader, path)
-    shapes, notes = motions.read_urdf_shapes(robot, loaded)
+    shapes, notes = motions.read_robot_shapes(robot, loaded)
     cell, ground = motions.read_cell_shapes(obstacles, floor, loaded)
     shapes += cell
     screen = terminal.make_console(json)
