@@ -39,6 +39,7 @@ from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
 from dynid.estimation.diagnostics.verdict import (
     FEW_BLOCKS,
+    GOOD_MEAN,
     LEVELS,
     NOISY,
     SHORT,
@@ -257,7 +258,9 @@ class SolvedState:
         if samples is None:
             return None
         recorded = Recorded.from_logs(self.logs, state.delay, self.friction)
-        return TriedData(samples, recorded, 0.0 if self.found_delay is None else self.found_delay.seconds)
+        delay = 0.0 if self.found_delay is None else self.found_delay.seconds
+        may_be_good = not self.validation.mean > GOOD_MEAN
+        return TriedData(samples, recorded, delay, sum(map(len, self.logs)), may_be_good)
 
     @cached_property
     def diagnosis(self) -> Diagnosis | None:

@@ -53,6 +53,13 @@ LEAST_LAG, LAG_SHARE = 4e-3, 0.7
 HARMONICS = (1, 2, 3, 4, 5, 6)
 """Of the joint angle: torques that depend on the position, as those of sensors that are not round."""
 
+ROWS_WORK, FIT_WORK, LIMITED_FIT_WORK = (110.0, 22.0, 1.05e-2), (75.0, 13.0), (150.0, 37.0)
+"""Work of refits, in units of about 1 us: of rows with their products, of a fit, of one within limits; each once, per
+channel and, of the rows, per entry."""
+
+AT_ONCE_WORK = (10.0, 1.05e-2)
+"""The same of fits that are done at once: per channel, and per entry of the rows."""
+
 Indices = NDArray[np.int64]
 
 
@@ -380,11 +387,19 @@ class NormalEquations:
         return Reduced.from_products(gram.sum(axis=0) - gram, pull.sum(axis=0) - pull, self.own_unknown_count)
 
 
-class Refit:
-    """Refits samples under other readings, and says how well they predict what was held out."""
+@dataclass(slots=True)
+class Work:
+    """Work of refits so far, counted, not timed: the same everywhere."""
 
-    def __init__(self, samples: KeptSamples) -> None:
+    done: float = 0.0
+
+
+class Refit:
+    """Refits samples under other readings, and says how well they predict what was held out; counts its work."""
+
+    def __init__(self, samples: KeptSamples, work: Work | None = None) -> None:
         self.samples = samples
+        self.work = Work() if work is None else work
         self.n = samples.equation.robot.n
         self._equations: dict[tuple[object, ...], NormalEquations] = {}
         self._standard: dict[tuple[object, ...], tuple[Array, Array, Indices]] = {}
@@ -392,6 +407,7 @@ class Refit:
         self._friction: dict[tuple[int, float], Array] = {}
         self.fits: dict[tuple[Reading, bool], tuple[Array, float]] = {}
         self._held_out: dict[Reading, Array] = {}
+        self._last_motion: tuple[object, ...] = ()
 
     def delayed_torques(self, delay: float) -> tuple[Array, Array, Array]:
         """Torques (N, channels) with so much less delay, their squares (folds, channels), and those about the mean."""
@@ -435,6 +451,21 @@ class Refit:
         rows[:, :, own + 2 * sines :] = rigid
         positive = np.zeros((C, own + 2 * sines), dtype=np.bool_)
         positive[:, :count] = samples.odd
+        self._write_friction(reading, motion, rows)
+        for c, j in enumerate(samples.joints):
+            for k, (joints, values) in enumerate(more, start=count):
+                if j in joints:
+                    rows[c, :, k], positive[c, k] = values[:, j], True
+        if sines:
+            phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
+            rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
+        once, per_channel, per_entry = ROWS_WORK
+        self.work.done += once + per_channel * C + per_entry * rows.size
+        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
+
+    def _write_friction(self, reading: Reading, motion: Motion, rows: Array) -> None:
+        """Write the friction columns, the first ones, of every channel under a reading."""
+        samples, count = self.samples, self.samples.friction.shape[2]
         for c, j in enumerate(samples.joints):
             source = reading.q_order[j]
             if source in samples.joints:
@@ -444,13 +475,44 @@ class Refit:
             if reading.q_factor[j] < 0.0:
                 rows[c, :, :count] *= np.where(samples.odd, -1.0, 1.0)
             rows[c, :, 0] = motion.v[:, j]  # viscous friction, by velocities as they are read
-            for k, (joints, values) in enumerate(more, start=count):
-                if j in joints:
-                    rows[c, :, k], positive[c, k] = values[:, j], True
-        if sines:
-            phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
-            rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
-        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
+
+    def squared_errors_at_once(self, readings: Sequence[Reading]) -> Array:
+        """Mean squared NRMSE (readings,) of free fits, of readings that differ by motion, signs and order alone.
+
+        Quicker than one by one where samples are few, and without the errors of single channels.
+        """
+        samples = self.samples
+        C, N, count = samples.friction.shape
+        different = {reading.motion_key: reading for reading in readings}
+        places = {key: k for k, key in enumerate(different)}
+        motions = [self.motion_as_read(reading) for reading in different.values()]
+        whole = Motion(
+            np.arange(float(N * len(motions))), *(np.concatenate([getattr(x, y) for x in motions]) for y in "qva")
+        )
+        rigid = samples.equation.rigid_rows(whole).T[self._rigid_places].reshape(C, -1, len(motions), N)
+        rows = np.zeros((len(motions), C, N, count + rigid.shape[1]))
+        rows[..., count:] = rigid.transpose(2, 0, 3, 1)
+        for one, reading, motion in zip(rows, different.values(), motions, strict=True):
+            self._write_friction(reading, motion, one)
+        self.work.done += AT_ONCE_WORK[0] * C * len(readings) + AT_ONCE_WORK[1] * rows.size
+        tau, power, spread = self.delayed_torques(readings[0].delay)
+        turned = rows.transpose(0, 1, 3, 2)
+        reduced = Reduced.from_products(turned @ rows, turned @ tau, count)
+        source = np.array([[samples.joints.index(r.tau_order[j]) for j in samples.joints] for r in readings])
+        gain = np.array([[r.gain[j] for j in samples.joints] for r in readings])
+        weights = 1.0 / np.maximum(spread[source] * gain**2, 1e-12 * max(float(spread.max()), 1e-300))
+        b, c = np.array([[places[reading.motion_key]] for reading in readings]), np.arange(C)
+        k = reduced.gram.shape[-1]
+        scale = _inverse_square_roots((weights[:, None] @ reduced.diagonal[b[:, 0]])[:, 0])
+        A = np.empty((len(readings), k, k))
+        for each, weight, at in zip(A, weights, b[:, 0], strict=True):
+            each[:] = (weight @ reduced.gram[at].reshape(C, -1)).reshape(k, k)
+        A = A * scale[:, :, None] * scale[:, None, :] + RIDGE * np.eye(k)
+        shared = ((weights * gain)[:, None] @ reduced.pull[b, c, :, source])[:, 0] * scale
+        u = np.linalg.solve(np.linalg.cholesky(A), shared[:, :, None])[:, :, 0]
+        own = power.sum(axis=0)[source] - (reduced.torque[b, c, :, source] ** 2).sum(axis=2)
+        left = (weights * gain**2 * own).sum(axis=1) - (u**2).sum(axis=1)
+        return np.asarray(np.maximum(left, 0.0) / C)
 
     def _friction_columns_of_channel(self, channel: int, factor: float) -> Array:
         """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones."""
@@ -468,6 +530,9 @@ class Refit:
             wide = self.samples.equation.rigid_rows(motion)
             return wide.T[self._rigid_places].transpose(0, 2, 1)
         if reading.motion_key not in self._standard:
+            if reading.motion_key != self._last_motion:  # one gravity of this motion costs less than all of them
+                self._last_motion = reading.motion_key
+                return self._standard_columns_under(motion, np.array(reading.gravity))
             self._standard = {reading.motion_key: self._standard_columns(motion)}
         still, per_gravity, places = self._standard[reading.motion_key]
         W = still.copy()
@@ -486,14 +551,17 @@ class Refit:
 
     def _standard_columns(self, motion: Motion) -> tuple[Array, Array, Indices]:
         """Standard columns (channels, N, columns) without gravity; those that it changes, per unit (3, ...); where."""
-        equation, parts = self.samples.equation, []
-        for g in np.vstack([np.zeros(3), np.eye(3)]):
-            stage = Stage.for_robot(replace(equation.robot, gravity=g), equation.stage.columns)
-            rows = Torque().rows(stage.scene_along(motion))[:, list(self.samples.joints)][:, :, self._free_columns]
-            parts.append(rows.transpose(1, 0, 2))
-        still, per_gravity = parts[0], np.array(parts[1:]) - parts[0]
+        still, *others = (self._standard_columns_under(motion, g) for g in np.vstack([np.zeros(3), np.eye(3)]))
+        per_gravity = np.array(others) - still
         places = np.flatnonzero(per_gravity.any(axis=(0, 1, 2)))
         return still, per_gravity[..., places], places
+
+    def _standard_columns_under(self, motion: Motion, gravity: Array) -> Array:
+        """Standard columns (channels, N, columns) under a gravity."""
+        equation = self.samples.equation
+        stage = Stage.for_robot(replace(equation.robot, gravity=gravity), equation.stage.columns)
+        rows = Torque().rows(stage.scene_along(motion))[:, list(self.samples.joints)][:, :, self._free_columns]
+        return np.asarray(rows.transpose(1, 0, 2))
 
     @cached_property
     def _standard_columns_of_last_links(self) -> list[int]:
@@ -560,12 +628,19 @@ class Refit:
         """Sums of squared residuals (channels,) of a fit to all samples, and the mean NRMSE."""
         if (reading, limited) not in self.fits:
             task = ReadingTask(self, reading)
+            self._add_fits(1, limited=limited)
             left = task.residual_squares(task.fit_unknowns(task.channel_weights(None), limited=limited))
             self.fits[reading, limited] = left, float(np.sqrt(left / task.spread).mean())
         return self.fits[reading, limited]
 
+    def _add_fits(self, count: int, *, limited: bool) -> None:
+        """Add fits to the work done."""
+        once, per_channel = LIMITED_FIT_WORK if limited else FIT_WORK
+        self.work.done += count * (once + per_channel * len(self.samples.joints))
+
     def weighted_geometric_error(self, reading: Reading) -> float:
         """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
+        self._add_fits(1, limited=False)
         task = ReadingTask(self, reading)
         left = task.residual_squares(
             task.fit_unknowns(task.channel_weights(self._fit_all_samples(reading, False)[0]), limited=False)
@@ -576,6 +651,8 @@ class Refit:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
+            self.work.done += ROWS_WORK[2] * task.equations.rows.size
+            self._add_fits(FOLDS, limited=True)
             weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
             left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(FOLDS)]
             self._held_out[reading] = np.sqrt(np.sum(left, axis=0) / task.spread)
