@@ -945,12 +945,29 @@ def table(outcomes: Sequence[Outcome], key: Callable[[Outcome], str], title: str
     return "\n".join(lines)
 
 
+def answer_table(outcomes: Sequence[Outcome]) -> str:
+    """Mistake against answer: how often each kind of option was in the answer to each kind of single mistake."""
+    single = [outcome for outcome in outcomes if "/double" not in outcome.case]
+    given = {kind: Counter[str]() for kind in dict.fromkeys(outcome.kind for outcome in single)}
+    for outcome in single:
+        given[outcome.kind].update({option.partition("=")[0] for option in outcome.answer} or {"nothing"})
+    columns = list(dict.fromkeys(option for counts in given.values() for option in counts))
+    lines = [f"{'mistake':<18}" + "".join(f"{column:>15}" for column in columns)]
+    lines += [f"{kind:<18}" + "".join(f"{counts[x] or '':>15}" for x in columns) for kind, counts in given.items()]
+    return "\n".join(lines)
+
+
+def _is_praised(outcome: Outcome) -> bool:
+    """Whether a visible mistake is called good."""
+    return outcome.visible and outcome.level == "good"
+
+
 def summary(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
     """The figures that must be shown, and whether they hold."""
     seen = [outcome for outcome in outcomes if outcome.visible]
     right = sum(outcome.outcome == "right" for outcome in seen)
     alarms = sum(outcome.outcome == "false alarm" for outcome in outcomes)
-    praised = [outcome.case for outcome in seen if outcome.level == "good"]
+    praised = [outcome.case for outcome in seen if _is_praised(outcome)]
     refused = sum(outcome.note.startswith("refused") for outcome in seen if outcome.outcome == "right")
     longer = sum(outcome.excess > 0 for outcome in seen if outcome.outcome == "right")
     share = right / max(len(seen), 1)
@@ -975,19 +992,25 @@ def _work(task: tuple[str, str, int, str]) -> Outcome | None:
 
 
 def run(
-    robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int], *, ask: str = "tool", processes: int = 2
-) -> list[Outcome]:
-    """All outcomes, in order."""
+    robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int], *, ask: str = "tool", processes: int = 2,
+    kept: Path | None = None,
+) -> list[Outcome]:  # fmt: skip
+    """All outcomes, in order; those in the file `kept` (a line of JSON each) are taken from it, others added to it."""
     for name in robots:
         if name in ARMS:
             simulated_logs(name)
-    tasks = [(name, kind, seed, ask) for seed in seeds for name in robots for kind in kinds]
-    found: list[Outcome] = []
+    known = {} if kept is None or not kept.exists() else _outcomes(kept)
+    every = [(name, kind, seed, ask) for seed in seeds for name in robots for kind in kinds]
+    tasks = [task for task in every if "{}/{}/{}".format(*task) not in known]
+    found = [known[case] for task in every if (case := "{}/{}/{}".format(*task)) in known]
     with Pool(processes) as pool:
         for outcome in pool.imap(_work, tasks, chunksize=1 if processes == 1 else max(1, len(kinds) // 2)):
             if outcome is None:
                 continue
             found.append(outcome)
+            if kept is not None:
+                with kept.open("a") as file:
+                    file.write(json.dumps(vars(outcome)) + "\n")
             if outcome.outcome in ("wrong", "not named", "false alarm") and ask != "none":
                 sys.stdout.write(
                     f"{outcome.outcome}: {outcome.case}: {outcome.what} ({outcome.ratio:.3g}); "
@@ -995,6 +1018,12 @@ def run(
                 )
                 sys.stdout.flush()
     return found
+
+
+def _outcomes(path: Path) -> dict[str, Outcome]:
+    """Outcomes of a file, by case."""
+    outcomes = [Outcome(**json.loads(line)) for line in path.read_text().splitlines()]
+    return {outcome.case: outcome for outcome in outcomes}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -1012,7 +1041,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "what is visible at which ratio",
     )  # fmt: skip
     parser.add_argument("--cost", action="store_true", help="CPU of the fast part over that of the rest, no answers")
-    parser.add_argument("--json", type=Path, help="all cases, to look at failures")
+    parser.add_argument("--json", type=Path, help="all cases, a line each; those that it holds are not run again")
+    parser.add_argument("--table", type=Path, help="file for the tables, and for every case that is not right")
     asked = parser.parse_args(arguments)
     robots = asked.robots.split(",") if asked.robots else systems()
     kinds = kinds_of(asked.mistakes.split(",") if asked.mistakes else None, asked.doubles)
@@ -1020,13 +1050,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = list(range(int(first), int(last))) if last else [int(seed) for seed in asked.seeds.split(",")]
     if asked.cost:
         return print_shares(robots, kinds, seeds)
-    outcomes = run(robots, kinds, seeds, ask=asked.answer, processes=asked.processes)
-    if asked.json:
-        asked.json.write_text(json.dumps([vars(outcome) for outcome in outcomes], indent=1))
+    outcomes = run(robots, kinds, seeds, ask=asked.answer, processes=asked.processes, kept=asked.json)
     short = lambda outcome: "double" if "/double" in outcome.case else outcome.kind  # noqa: E731
     words, holds = summary(outcomes)
-    sys.stdout.write(table(outcomes, short, "mistake") + "\n\n" + table(outcomes, lambda o: o.robot, "robot") + "\n\n")
-    sys.stdout.write(words + "\n")
+    text = table(outcomes, short, "mistake") + "\n\n" + table(outcomes, lambda o: o.robot, "robot") + "\n\n" + words
+    sys.stdout.write(text + "\n")
+    if asked.table:
+        failed = [o for o in outcomes if o.outcome in ("wrong", "not named", "false alarm") or _is_praised(o)]
+        lines = [f"{o.outcome}: {o.case}: {o.what}; answer {' '.join(o.answer) or '-'} ({o.after:.3g})" for o in failed]
+        asked.table.write_text("\n".join([text, "", answer_table(outcomes), "", *lines]) + "\n")
     return 0 if holds or asked.answer == "none" else 1
 
 

@@ -408,7 +408,8 @@ class SolvedState:
             can_diagnose=self.tried_samples is not None,
             condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
-            unproven=describe_unprovable(equation), one_motion=self.one_motion,
+            unproven=(*describe_unprovable(equation), *(self.diagnosis.left_out if self.diagnosis else ())),
+            one_motion=self.one_motion,
             beyond_limits=[message for f in state.findings for message in f.notes if message.code == BEYOND_LIMITS],
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
-from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit
+from dynid.estimation.diagnostics.refit import FOLDS, LONG_FOLDS, KeptSamples, Reading, ReadingTask, Refit
 from dynid.logs.log import Log, Wiring
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
@@ -537,6 +537,9 @@ COMPONENTS = (
 """Parts of a reading, in the order in which they are taken back where they do not matter."""
 
 ROUNDS, WAYS, FOLLOWED = 5, 3, 12
+TRIED_IF_UNSTABLE = 24
+"""Changes whose held-out errors are compared where fits tell little, because they do not carry over."""
+
 FAST, CONFIRMED, SCREENED, FULL = 70, 240, 400, 1200
 """Samples that are refitted: quickly, to confirm what was found so, to compare alternatives, and to judge them."""
 
@@ -572,11 +575,12 @@ class Search:
         self, samples: KeptSamples, *, thorough: bool, delay: float = 0.0, budget: float = np.inf,
         must_finish: bool = True,
     ) -> None:  # fmt: skip
-        self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
+        folds = (*FOLDS, *LONG_FOLDS) if thorough else FOLDS
+        self.refit, self.thorough, self.delay = Refit(samples, folds=folds), thorough, delay
         self.budget, self.must_finish, self.is_complete = budget, must_finish, True
         self.screen = self.refit
         if len(samples) > SCREENED:
-            self.screen = Refit(samples.thin_out(SCREENED), self.refit.work)
+            self.screen = Refit(samples.thin_out(SCREENED), self.refit.work, folds)
         self.alternatives = Alternatives(self.screen, samples, thorough=thorough, delay=delay)
         self.judged: dict[Reading, EvaluatedReading] = {}
         self.first_round: tuple[Reading, list[Reading]] | None = None
@@ -613,18 +617,18 @@ class Search:
         """Evaluate a reading without position-dependent torques."""
         return EvaluatedReading(reading, tuple(self.refit.held_out_errors(replace(reading, sines=False)).tolist()))
 
-    def better_single_changes(self, reading: Reading) -> list[tuple[float, Reading]]:
+    def better_single_changes(self, reading: Reading, promising: float | None = None) -> list[tuple[float, Reading]]:
         """Single changes that fit the samples better than the reading, the best first, with their errors.
 
-        All are tried only once where the search is not thorough: further mistakes are among the changes that looked
+        promising: by which factor, the usual one by default. All are tried only once where the search is not thorough: further mistakes are among the changes that looked
         promising then.
         """
         fitted, found = self.screen.fitted_error, dict[Reading, float]()
-        now = fitted(reading, limited=True)
+        now, promising = fitted(reading, limited=True), promising or self.alternatives.promising
         changes: Iterable[Reading] = self.alternatives.single_changes(reading)
         if self.first_round is not None:
-            start, promising = self.first_round
-            changes = [x for other in promising if (x := combine_changes(start, other, reading)) is not None]
+            start, followed = self.first_round
+            changes = [x for other in followed if (x := combine_changes(start, other, reading)) is not None]
         for other in changes:
             with suppress(DynidError, np.linalg.LinAlgError):
                 found[other] = fitted(other)
@@ -637,14 +641,14 @@ class Search:
                 break
         good: list[tuple[float, Reading]] = []
         for other, least in sorted(found.items(), key=lambda pair: pair[1]):
-            if least * self.alternatives.promising > now or (not self.thorough and len(good) >= FOLLOWED and least > good[-1][0]):
+            if least * promising > now or (not self.thorough and len(good) >= FOLLOWED and least > good[-1][0]):
                 break  # limits only add to the error
             if len(good) >= FINALISTS // 2 and self.refit.work.done > LIMITED_FITS * self.budget:
                 self.is_complete = False
                 break
             with suppress(DynidError, np.linalg.LinAlgError):
                 error = fitted(other, limited=True)
-                good = sorted([*good, (error, other)] if error * self.alternatives.promising < now else good, key=lambda pair: pair[0])
+                good = sorted([*good, (error, other)] if error * promising < now else good, key=lambda pair: pair[0])
                 good = good if self.thorough else good[:FOLLOWED]
         if self.first_round is None and not self.thorough:
             self.first_round = reading, [other for _, other in good]
@@ -706,8 +710,11 @@ class Search:
         if self.refit.samples.velocity_lag and not now.reading.derived:
             return [self.evaluate_reading(replace(now.reading, derived=True))]  # positions say so, whatever the torques
         basis = self._with_position_torques_if_needed(now.reading)
-        better = self.better_single_changes(basis)[: FINALISTS if self.thorough else FINALISTS // 2]
-        finalists = [self.evaluate_reading(other) for _, other in better]
+        is_unstable = self.thorough and self._is_unstable(now)
+        better = [other for _, other in self.better_single_changes(basis, 1.0 if is_unstable else None)]
+        if is_unstable:
+            better = sorted(better[:TRIED_IF_UNSTABLE], key=lambda x: float(self.screen.held_out_errors(x).mean()))
+        finalists = [self.evaluate_reading(x) for x in better[: FINALISTS if self.thorough else FINALISTS // 2]]
         clear = [x for x in finalists if self._is_clearly_better(x, now)]
         if self.thorough:
             clear += self._clear_springs(now)
@@ -782,7 +789,17 @@ class Search:
             least = np.inf
         if r.loads != now.reading.loads:
             least = max(least, BETTER_LOAD)
+        if self.thorough and np.isfinite(least) and not self._is_better_in_each_way(r, now.reading):
+            return False
         return (found.error + FLOOR) * least < before + FLOOR
+
+    def _is_better_in_each_way(self, r: Reading, before: Reading) -> bool:
+        """Whether held-out errors are lower whichever stretches are held out: chance improves one way alone."""
+        ways = [
+            np.min([self.refit.errors_of_each_way(replace(x, sines=s)).mean(axis=1) for s in (False, True)], axis=0)
+            for x in (r, before)
+        ]
+        return bool((ways[0] < ways[1]).all())
 
     def _least_for_delay(self, r: Reading, before: Reading) -> float:
         """Least improvement that a delay needs: little where residuals of the whole model show it too, else more.
@@ -803,12 +820,16 @@ class Search:
         sizes, sizes_before = (np.abs([x.gain, x.q_factor, x.zero]) for x in (r, before))
         return alike == r and bool((turned[0] != turned[1]).any()) and np.allclose(sizes, sizes_before)
 
+    def _is_unstable(self, now: EvaluatedReading) -> bool:
+        """Whether a recording is too short to predict its own stretches as well as it fits them."""
+        return now.error + FLOOR >= UNSTABLE * (self.refit.fitted_error(now.reading, limited=True) + FLOOR)
+
     def _is_supported_by_fit(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
         """Whether a reading fits joints that matter better whatever depends on the position, where this must be asked.
 
         Too short a recording predicts its own stretches badly, and chance decides which reading does it best.
         """
-        if now.error + FLOOR < UNSTABLE * (self.refit.fitted_error(now.reading, limited=True) + FLOOR):
+        if not self._is_unstable(now):
             return True
         fits = (self.refit.fitted_error(replace(x.reading, sines=True), limited=True) for x in (found, now))
         return next(fits) * PROMISING < next(fits) and self._improves_joints_that_matter(found, now)
@@ -913,6 +934,9 @@ class Alternative:
         return f"{self.what.what} ({self.error:.3f})"
 
 
+UNTRIED = "alternatives_untried"
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Alternatives to how the logs were read, best first; error: of the logs as they were read; tried: how many.
@@ -925,6 +949,16 @@ class Diagnosis:
     alternatives: tuple[Alternative, ...]
     tried: int
     is_complete: bool = True
+
+    @property
+    def left_out(self) -> tuple[Message, ...]:
+        """Message on alternatives that were not tried, with the option that tries them; empty where all were."""
+        if self.is_complete:
+            return ()
+        return (Message(
+            UNTRIED, "mistakes in the recording beyond the {tried} alternatives that there was time for",
+            "try all of them with {diagnose}", tried=self.tried, diagnose=Option("diagnose", True),
+        ),)  # fmt: skip
 
     @property
     def best(self) -> Alternative | None:

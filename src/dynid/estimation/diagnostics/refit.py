@@ -25,8 +25,12 @@ from dynid.estimation.regression.rows import Rows
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
-FOLDS, STRETCHES = 5, 2
-"""Parts of the samples that are held out one after the other, and stretches of time of which each is made."""
+STRETCHES = 10
+"""Stretches of time into which samples are divided."""
+
+FOLDS = tuple((k, k + 5) for k in range(5))
+LONG_FOLDS = tuple((2 * k, 2 * k + 1) for k in range(5))
+"""Stretches that are held out together: apart, and next to one another, which asks more of a fit."""
 
 RIDGE = 1e-9
 """Added to normal equations with a diagonal of one: parameters that rows do not determine stay small."""
@@ -205,7 +209,7 @@ class KeptSamples:
 
     def thin_out(self, count: int) -> KeptSamples:
         """About `count` of the samples, spread over all."""
-        places = np.linspace(0, len(self) - 1, min(count, len(self)) // FOLDS * FOLDS).astype(np.int64)
+        places = np.linspace(0, len(self) - 1, min(count, len(self)) // STRETCHES * STRETCHES).astype(np.int64)
         some = {name: getattr(self, name)[places] for name in ("t", "q", "v", "a", "tau", "log", "piece")}
         slopes = None if self.slopes is None else (self.slopes[0][places], self.slopes[1][places])
         return replace(self, friction=self.friction[:, places], slopes=slopes, **some)
@@ -222,7 +226,8 @@ class KeptSamples:
         width = max(channel.base + len(channel.extra) for channel in channels)
         if len(usable) < max(LEAST_SAMPLES, SAMPLES_PER_COLUMN * width):
             return None
-        places = _fold_by_fold(usable[np.linspace(0, len(usable) - 1, min(count, len(usable))).astype(np.int64)])
+        count = min(count, len(usable)) // STRETCHES * STRETCHES
+        places = usable[np.linspace(0, len(usable) - 1, count).astype(np.int64)]
         wide = np.concatenate([rows.wide for rows in pieces])[places]
         t, q, v, a = (np.concatenate([getattr(rows, x) for rows in pieces])[places] for x in ("t", "q", "v", "a"))
         piece = np.concatenate([np.full(len(rows.t), k) for k, rows in enumerate(pieces)])[places]
@@ -237,13 +242,6 @@ class KeptSamples:
         friction, odd, stops = _friction_columns(equation, pieces, places)
         joints = tuple(channel.joint for channel in channels)
         return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, stops, log, piece, recorded, slopes)
-
-
-def _fold_by_fold(places: Indices) -> Indices:
-    """The places with those of every fold together: every fold has stretches from all over."""
-    each = len(places) // (FOLDS * STRETCHES)
-    parts = places[: FOLDS * STRETCHES * each].reshape(STRETCHES, FOLDS, each)
-    return parts.transpose(1, 0, 2).ravel()
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
@@ -347,7 +345,7 @@ class Reduced:
 class NormalEquations:
     """Rows (channels, N, k) of all channels: columns of unknowns that only one has, then of those that all share.
 
-    tau (N, channels): torques as recorded. By physics limits @ shared unknowns >= 0; positive (channels, own): which of
+    tau (N, channels): torques as recorded. folds: stretches of time that are held out together. By physics limits @ shared unknowns >= 0; positive (channels, own): which of
     the own ones must not be negative.
     """
 
@@ -355,6 +353,7 @@ class NormalEquations:
     tau: Array
     limits: Array
     positive: NDArray[np.bool_]
+    folds: tuple[tuple[int, ...], ...]
 
     @property
     def own_unknown_count(self) -> int:
@@ -371,9 +370,10 @@ class NormalEquations:
     def row_products_of_folds(self) -> tuple[Array, Array]:
         """Products of the rows of every fold: (folds, channels, k, k) and (folds, channels, k, torques)."""
         C, N, k = self.rows.shape
-        rows = self.rows.reshape(C, FOLDS, N // FOLDS, k).transpose(1, 0, 2, 3)
+        rows = self.rows.reshape(C, STRETCHES, N // STRETCHES, k).transpose(1, 0, 2, 3)
         turned = rows.transpose(0, 1, 3, 2)
-        return turned @ rows, turned @ self.tau.reshape(FOLDS, 1, N // FOLDS, -1)
+        gram, pull = turned @ rows, turned @ self.tau.reshape(STRETCHES, 1, N // STRETCHES, -1)
+        return _sums_over(gram, self.folds), _sums_over(pull, self.folds)
 
     @cached_property
     def reduced_equations(self) -> Reduced:
@@ -383,8 +383,8 @@ class NormalEquations:
     @cached_property
     def reduced_without_each_fold(self) -> Reduced:
         """Reduced equations of all rows but those of each fold, (folds, ...)."""
-        gram, pull = self.row_products_of_folds
-        return Reduced.from_products(gram.sum(axis=0) - gram, pull.sum(axis=0) - pull, self.own_unknown_count)
+        (gram, pull), (all_gram, all_pull) = self.row_products_of_folds, self.row_products
+        return Reduced.from_products(all_gram - gram, all_pull - pull, self.own_unknown_count)
 
 
 @dataclass(slots=True)
@@ -397,8 +397,10 @@ class Work:
 class Refit:
     """Refits samples under other readings, and says how well they predict what was held out; counts its work."""
 
-    def __init__(self, samples: KeptSamples, work: Work | None = None) -> None:
-        self.samples = samples
+    def __init__(
+        self, samples: KeptSamples, work: Work | None = None, folds: tuple[tuple[int, ...], ...] = FOLDS
+    ) -> None:
+        self.samples, self.folds = samples, folds
         self.work = Work() if work is None else work
         self.n = samples.equation.robot.n
         self._equations: dict[tuple[object, ...], NormalEquations] = {}
@@ -410,10 +412,10 @@ class Refit:
         self._last_motion: tuple[object, ...] = ()
 
     def delayed_torques(self, delay: float) -> tuple[Array, Array, Array]:
-        """Torques (N, channels) with so much less delay, their squares (folds, channels), and those about the mean."""
+        """Torques (N, channels) with so much less delay, their squares (stretches, channels), and those about the mean."""
         if delay not in self._torques:
             tau = self.samples.torques_after(delay)
-            power = (tau**2).reshape(FOLDS, -1, tau.shape[1]).sum(axis=1)
+            power = (tau**2).reshape(STRETCHES, -1, tau.shape[1]).sum(axis=1)
             self._torques[delay] = tau, power, ((tau - tau.mean(axis=0)) ** 2).sum(axis=0)
         return self._torques[delay]
 
@@ -461,7 +463,7 @@ class Refit:
             rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
         once, per_channel, per_entry = ROWS_WORK
         self.work.done += once + per_channel * C + per_entry * rows.size
-        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
+        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive, self.folds)
 
     def _write_friction(self, reading: Reading, motion: Motion, rows: Array) -> None:
         """Write the friction columns, the first ones, of every channel under a reading."""
@@ -648,14 +650,23 @@ class Refit:
         return float(np.exp(0.5 * np.log(np.maximum(left / task.spread, 1e-12)).mean()))
 
     def held_out_errors(self, reading: Reading) -> Array:
-        """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
+        """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics.
+
+        The geometric mean over the ways in which stretches are held out.
+        """
+        return np.asarray(np.exp(np.log(np.maximum(self.errors_of_each_way(reading), 1e-12)).mean(axis=0)))
+
+    def errors_of_each_way(self, reading: Reading) -> Array:
+        """NRMSE (ways, channels) on held-out stretches, for each way of holding them out: apart, or long ones."""
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
             self.work.done += ROWS_WORK[2] * task.equations.rows.size
-            self._add_fits(FOLDS, limited=True)
+            self._add_fits(len(self.folds), limited=True)
             weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
-            left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(FOLDS)]
-            self._held_out[reading] = np.sqrt(np.sum(left, axis=0) / task.spread)
+            folds = range(len(self.folds))
+            left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in folds]
+            ways = np.reshape(left, (-1, len(FOLDS), len(task.spread)))
+            self._held_out[reading] = np.sqrt(ways.sum(axis=1) / task.spread)
         return self._held_out[reading]
 
 
@@ -714,7 +725,7 @@ class ReadingTask:
         gram, pull = (
             self.equations.row_products if fold is None else (y[fold] for y in self.equations.row_products_of_folds)
         )
-        power = self.power.sum(axis=0) if fold is None else self.power[fold]
+        power = (self.power if fold is None else self.power[list(self.equations.folds[fold])]).sum(axis=0)
         left = (
             power
             - 2.0 * (x * self._products_with_own_torque(pull)).sum(axis=1)
@@ -730,6 +741,11 @@ class ReadingTask:
         own = (self._products_with_own_torque(reduced.torque) ** 2).sum(axis=1)
         left = weights * ((1.0 + RIDGE) * self.power.sum(axis=0) - own) - (pulls**2).sum(axis=0)
         return np.asarray(((pulls.sum(axis=1)[:, None] - pulls) * pulls).sum(axis=0) / np.maximum(left, 1e-300))
+
+
+def _sums_over(stretches: Array, folds: Sequence[Sequence[int]]) -> Array:
+    """Sums over the stretches of every fold."""
+    return np.array([stretches[list(fold)].sum(axis=0) for fold in folds])
 
 
 def _inverse_square_roots(diagonal: Array) -> Array:
