@@ -874,7 +874,9 @@ def _count(options: Sequence[Option]) -> int:
 # What the part costs that every identification runs.
 
 
-def shares(robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[str, str, float, float]]:
+def shares(
+    robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int]
+) -> Iterator[tuple[str, str, float, float]]:
     """CPU s of every identification without the fast part, and of that part: whole logs, and 12 s of the first one."""
     for name, kind, seed in ((name, kind, seed) for seed in seeds for name in robots for kind in kinds):
         for friction in (PLAIN, "auto"):

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
-from dynid.estimation.diagnostics.refit import FOLDS, LONG_FOLDS, KeptSamples, Reading, ReadingTask, Refit
+from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit
 from dynid.logs.log import Log, Wiring
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
@@ -69,7 +69,6 @@ def _is_of_units(factor: float) -> bool:
 
 HOPELESS = 1e3
 STANDARD_GRAVITY = 9.81
-
 
 
 ROUGH, AT_ONCE, RULED_OUT = 40, 12, 1.1
@@ -295,7 +294,7 @@ class Alternatives:
         """Size of gravity (m/s^2), that of the earth where the robot's is zero."""
         return float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY
 
-    def _gravity_of_least_error(self, r: Reading) -> Iterator[Reading]:
+    def _gravity_of_least_error(self, r: Reading, least_tilt: float = LEAST_TILT) -> Iterator[Reading]:
         """Reading with gravity turned to the direction of least error, by Newton's steps on the squared error."""
         start = np.array(r.gravity)
         size = float(np.linalg.norm(start))
@@ -308,7 +307,7 @@ class Alternatives:
             if error * (1.005 if g is start else 1.0005) > least:
                 break
             g, least = np.array(turned), error
-        if np.arccos(np.clip(g @ start / size**2, -1.0, 1.0)) > LEAST_TILT:
+        if np.arccos(np.clip(g @ start / size**2, -1.0, 1.0)) > least_tilt:
             yield replace(r, gravity=tuple(g.tolist()))
 
     def _turned_gravity(self, r: Reading, along: Array) -> tuple[float, ...]:
@@ -334,7 +333,7 @@ class Alternatives:
         if np.linalg.eigvalsh(H)[0] <= 0.0:
             return turned(places[int(np.argmin(E))])
         step = -np.linalg.solve(H, slope)
-        return turned(step * min(1.0, MOST_TILT / max(float(np.linalg.norm(step)), 1e-300)))
+        return turned((step * min(1.0, MOST_TILT / max(float(np.linalg.norm(step)), 1e-300))).tolist())
 
     def gain_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with one joint's torque times the factor that suits the other joints' parameters."""
@@ -459,6 +458,12 @@ class Alternatives:
         own = self.with_own_friction
         return min((best - reach, best, best + reach), key=lambda x: own.fitted_error(replace(r, delay=x)))
 
+    def refine_gravity(self, r: Reading) -> Reading:
+        """The reading with gravity, where it was changed, in the direction of least error beside all other changes."""
+        if r.gravity is None or r.loads:
+            return r
+        return min((r, *self._gravity_of_least_error(r, 0.0)), key=self.fit_error)
+
     def refine_reading(self, r: Reading) -> Reading:
         """The reading with every factor, angle and time where the error is least, beside all that was found later."""
         geared = {j: 1.0 / abs(x) for j, x in enumerate(r.q_factor) if not _is_of_units(x)}
@@ -474,8 +479,7 @@ class Alternatives:
         for j, zero in enumerate(r.zero):
             if zero % (0.5 * np.pi) != 0.0:
                 r = self._with_best_zero(replace(r, zero=with_entry(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
-        if r.gravity is not None and not r.loads:
-            r = min((r, *self._gravity_of_least_error(r)), key=self.fit_error)
+        r = self.refine_gravity(r)
         return r if r.delay == 0.0 else replace(r, delay=self._best_delay(r, r.delay))
 
 
@@ -493,11 +497,14 @@ BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.15, 1.25
 """The same for delays, for factors of torques, for springs and for payloads: friction that changes from log to log
 lets a payload explain a little."""
 
-AS_UNITS = 1.05
+AS_UNITS = 1.02
 """Error with units of positions over that with gears up to which it is the units that are wrong."""
 
 AS_SINES = 1.05
 """Error with a spring over that with any position-dependent torques up to which it is the spring that explains."""
+
+WORSE_WITHOUT_SINES = 1.05
+"""Error without position-dependent torques over that before from which on a change is not believed."""
 
 WORSE = 1.04
 """Error of a joint over that without the delay from which on much must speak for it: friction looks like a delay."""
@@ -537,9 +544,6 @@ COMPONENTS = (
 """Parts of a reading, in the order in which they are taken back where they do not matter."""
 
 ROUNDS, WAYS, FOLLOWED = 5, 3, 12
-TRIED_IF_UNSTABLE = 24
-"""Changes whose held-out errors are compared where fits tell little, because they do not carry over."""
-
 FAST, CONFIRMED, SCREENED, FULL = 70, 240, 400, 1200
 """Samples that are refitted: quickly, to confirm what was found so, to compare alternatives, and to judge them."""
 
@@ -575,12 +579,11 @@ class Search:
         self, samples: KeptSamples, *, thorough: bool, delay: float = 0.0, budget: float = np.inf,
         must_finish: bool = True,
     ) -> None:  # fmt: skip
-        folds = (*FOLDS, *LONG_FOLDS) if thorough else FOLDS
-        self.refit, self.thorough, self.delay = Refit(samples, folds=folds), thorough, delay
+        self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
         self.budget, self.must_finish, self.is_complete = budget, must_finish, True
         self.screen = self.refit
         if len(samples) > SCREENED:
-            self.screen = Refit(samples.thin_out(SCREENED), self.refit.work, folds)
+            self.screen = Refit(samples.thin_out(SCREENED), self.refit.work)
         self.alternatives = Alternatives(self.screen, samples, thorough=thorough, delay=delay)
         self.judged: dict[Reading, EvaluatedReading] = {}
         self.first_round: tuple[Reading, list[Reading]] | None = None
@@ -617,14 +620,14 @@ class Search:
         """Evaluate a reading without position-dependent torques."""
         return EvaluatedReading(reading, tuple(self.refit.held_out_errors(replace(reading, sines=False)).tolist()))
 
-    def better_single_changes(self, reading: Reading, promising: float | None = None) -> list[tuple[float, Reading]]:
+    def better_single_changes(self, reading: Reading) -> list[tuple[float, Reading]]:
         """Single changes that fit the samples better than the reading, the best first, with their errors.
 
-        promising: by which factor, the usual one by default. All are tried only once where the search is not thorough: further mistakes are among the changes that looked
+        All are tried only once where the search is not thorough: further mistakes are among the changes that looked
         promising then.
         """
         fitted, found = self.screen.fitted_error, dict[Reading, float]()
-        now, promising = fitted(reading, limited=True), promising or self.alternatives.promising
+        now, promising = fitted(reading, limited=True), self.alternatives.promising
         changes: Iterable[Reading] = self.alternatives.single_changes(reading)
         if self.first_round is not None:
             start, followed = self.first_round
@@ -698,6 +701,8 @@ class Search:
             if not clear:
                 break
             now = self._simplest_of_the_best(clear[0], clear)
+            if self.thorough:
+                now = self.evaluate_reading(self.alternatives.refine_gravity(now.reading))
         if self.thorough:
             with suppress(DynidError, np.linalg.LinAlgError):
                 now = min(
@@ -710,11 +715,8 @@ class Search:
         if self.refit.samples.velocity_lag and not now.reading.derived:
             return [self.evaluate_reading(replace(now.reading, derived=True))]  # positions say so, whatever the torques
         basis = self._with_position_torques_if_needed(now.reading)
-        is_unstable = self.thorough and self._is_unstable(now)
-        better = [other for _, other in self.better_single_changes(basis, 1.0 if is_unstable else None)]
-        if is_unstable:
-            better = sorted(better[:TRIED_IF_UNSTABLE], key=lambda x: float(self.screen.held_out_errors(x).mean()))
-        finalists = [self.evaluate_reading(x) for x in better[: FINALISTS if self.thorough else FINALISTS // 2]]
+        better = self.better_single_changes(basis)[: FINALISTS if self.thorough else FINALISTS // 2]
+        finalists = [self.evaluate_reading(other) for _, other in better]
         clear = [x for x in finalists if self._is_clearly_better(x, now)]
         if self.thorough:
             clear += self._clear_springs(now)
@@ -789,17 +791,14 @@ class Search:
             least = np.inf
         if r.loads != now.reading.loads:
             least = max(least, BETTER_LOAD)
-        if self.thorough and np.isfinite(least) and not self._is_better_in_each_way(r, now.reading):
-            return False
+        if self.thorough and np.isfinite(least) and self._needs_position_torques(r, now.reading):
+            least = np.inf
         return (found.error + FLOOR) * least < before + FLOOR
 
-    def _is_better_in_each_way(self, r: Reading, before: Reading) -> bool:
-        """Whether held-out errors are lower whichever stretches are held out: chance improves one way alone."""
-        ways = [
-            np.min([self.refit.errors_of_each_way(replace(x, sines=s)).mean(axis=1) for s in (False, True)], axis=0)
-            for x in (r, before)
-        ]
-        return bool((ways[0] < ways[1]).all())
+    def _needs_position_torques(self, r: Reading, before: Reading) -> bool:
+        """Whether a change is better only beside position-dependent torques, which absorb gravity and zeros."""
+        fits = [self.screen.fitted_error(replace(x, sines=False), limited=True) + FLOOR for x in (r, before)]
+        return fits[0] > WORSE_WITHOUT_SINES * fits[1]
 
     def _least_for_delay(self, r: Reading, before: Reading) -> float:
         """Least improvement that a delay needs: little where residuals of the whole model show it too, else more.
@@ -820,16 +819,12 @@ class Search:
         sizes, sizes_before = (np.abs([x.gain, x.q_factor, x.zero]) for x in (r, before))
         return alike == r and bool((turned[0] != turned[1]).any()) and np.allclose(sizes, sizes_before)
 
-    def _is_unstable(self, now: EvaluatedReading) -> bool:
-        """Whether a recording is too short to predict its own stretches as well as it fits them."""
-        return now.error + FLOOR >= UNSTABLE * (self.refit.fitted_error(now.reading, limited=True) + FLOOR)
-
     def _is_supported_by_fit(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
         """Whether a reading fits joints that matter better whatever depends on the position, where this must be asked.
 
         Too short a recording predicts its own stretches badly, and chance decides which reading does it best.
         """
-        if not self._is_unstable(now):
+        if now.error + FLOOR < UNSTABLE * (self.refit.fitted_error(now.reading, limited=True) + FLOOR):
             return True
         fits = (self.refit.fitted_error(replace(x.reading, sines=True), limited=True) for x in (found, now))
         return next(fits) * PROMISING < next(fits) and self._improves_joints_that_matter(found, now)
@@ -876,9 +871,28 @@ class Search:
             without = (
                 self._evaluate_without_position_torques(other) if name == "springs" else self.evaluate_reading(other)
             )
-            if without.error + FLOOR <= 1.005 * (found.error + FLOOR):
+            if without.error + FLOOR <= PROMISING * (found.error + FLOOR):
                 found = without
+        return self._drop_needless_entries(found, start) if self.thorough else found
+
+    def _drop_needless_entries(self, found: EvaluatedReading, start: Reading) -> EvaluatedReading:
+        """The reading with gravity along an axis, and without single entries, where it does as well so."""
+        if found.reading.gravity is not None:
+            g = np.array(found.reading.gravity)
+            axis = np.where(np.arange(3) == np.abs(g).argmax(), np.sign(g) * np.linalg.norm(g), 0.0)
+            found = self._simpler_if_as_good(found, replace(found.reading, gravity=tuple(axis.tolist())))
+        for name, j in itertools.product(("zero", "gain", "q_factor"), range(self.refit.n)):
+            now, before = getattr(found.reading, name), getattr(start, name)
+            if now[j] != before[j]:
+                found = self._simpler_if_as_good(found, replace(found.reading, **{name: with_entry(now, j, before[j])}))
         return found
+
+    def _simpler_if_as_good(self, found: EvaluatedReading, simpler: Reading) -> EvaluatedReading:
+        """The evaluated simpler reading where its error is as good, else the one that was found."""
+        if found.reading.springs:
+            return found  # judged in another way
+        other = self.evaluate_reading(simpler)
+        return other if other.error + FLOOR <= PROMISING * (found.error + FLOOR) else found
 
 
 def combine_changes(start: Reading, other: Reading, now: Reading) -> Reading | None:
@@ -941,8 +955,9 @@ UNTRIED = "alternatives_untried"
 class Diagnosis:
     """Alternatives to how the logs were read, best first; error: of the logs as they were read; tried: how many.
 
-    is_complete: no alternative was left out to save time; `diagnose` tries all. All errors are of one model, without position-dependent friction but where it explains much, on thinned samples:
-    they compare with one another, not with the validation error of the result.
+    is_complete: no alternative was left out to save time; `diagnose` tries all. All errors are of one model, without
+    position-dependent friction but where it explains much, on thinned samples: they compare with one another, not with
+    the validation error of the result.
     """
 
     error: float
@@ -1055,6 +1070,8 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     others.sort(key=lambda x: x.error)
     is_named = best.reading != start and search.is_supported(best.reading, start)
     is_named = is_named and best.error < max(BELIEVED, 0.5 * error)
+    if not search.is_complete:
+        is_named = is_named and best.error * BETTER_IF_INCOMPLETE < error
     if is_named and not thorough:
         confirmation = Search(data.samples.thin_out(CONFIRMED), thorough=False, delay=data.delay)
         confirmation.position_torques = search.position_torques
@@ -1066,6 +1083,9 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     shown = (*named, *[x for x in rest if x not in several][:LISTED])
     return Diagnosis(error, shown, len(fitted), search.is_complete)
 
+
+BETTER_IF_INCOMPLETE = 1.3
+"""Held-out error over that of an alternative from which on it is named although not all others were tried."""
 
 BELIEVED = 0.3
 """Error from which on a reading that does not halve it is no remedy."""

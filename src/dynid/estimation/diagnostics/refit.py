@@ -29,8 +29,7 @@ STRETCHES = 10
 """Stretches of time into which samples are divided."""
 
 FOLDS = tuple((k, k + 5) for k in range(5))
-LONG_FOLDS = tuple((2 * k, 2 * k + 1) for k in range(5))
-"""Stretches that are held out together: apart, and next to one another, which asks more of a fit."""
+"""Stretches that are held out together."""
 
 RIDGE = 1e-9
 """Added to normal equations with a diagonal of one: parameters that rows do not determine stay small."""
@@ -345,7 +344,7 @@ class Reduced:
 class NormalEquations:
     """Rows (channels, N, k) of all channels: columns of unknowns that only one has, then of those that all share.
 
-    tau (N, channels): torques as recorded. folds: stretches of time that are held out together. By physics limits @ shared unknowns >= 0; positive (channels, own): which of
+    tau (N, channels): torques as recorded. By physics limits @ shared unknowns >= 0; positive (channels, own): which of
     the own ones must not be negative.
     """
 
@@ -353,7 +352,6 @@ class NormalEquations:
     tau: Array
     limits: Array
     positive: NDArray[np.bool_]
-    folds: tuple[tuple[int, ...], ...]
 
     @property
     def own_unknown_count(self) -> int:
@@ -373,7 +371,7 @@ class NormalEquations:
         rows = self.rows.reshape(C, STRETCHES, N // STRETCHES, k).transpose(1, 0, 2, 3)
         turned = rows.transpose(0, 1, 3, 2)
         gram, pull = turned @ rows, turned @ self.tau.reshape(STRETCHES, 1, N // STRETCHES, -1)
-        return _sums_over(gram, self.folds), _sums_over(pull, self.folds)
+        return _sums_over_folds(gram), _sums_over_folds(pull)
 
     @cached_property
     def reduced_equations(self) -> Reduced:
@@ -397,10 +395,8 @@ class Work:
 class Refit:
     """Refits samples under other readings, and says how well they predict what was held out; counts its work."""
 
-    def __init__(
-        self, samples: KeptSamples, work: Work | None = None, folds: tuple[tuple[int, ...], ...] = FOLDS
-    ) -> None:
-        self.samples, self.folds = samples, folds
+    def __init__(self, samples: KeptSamples, work: Work | None = None) -> None:
+        self.samples = samples
         self.work = Work() if work is None else work
         self.n = samples.equation.robot.n
         self._equations: dict[tuple[object, ...], NormalEquations] = {}
@@ -412,7 +408,7 @@ class Refit:
         self._last_motion: tuple[object, ...] = ()
 
     def delayed_torques(self, delay: float) -> tuple[Array, Array, Array]:
-        """Torques (N, channels) with so much less delay, their squares (stretches, channels), and those about the mean."""
+        """Torques (N, channels) with so much less delay, their squares (stretches, channels), those about the mean."""
         if delay not in self._torques:
             tau = self.samples.torques_after(delay)
             power = (tau**2).reshape(STRETCHES, -1, tau.shape[1]).sum(axis=1)
@@ -463,7 +459,7 @@ class Refit:
             rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
         once, per_channel, per_entry = ROWS_WORK
         self.work.done += once + per_channel * C + per_entry * rows.size
-        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive, self.folds)
+        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
 
     def _write_friction(self, reading: Reading, motion: Motion, rows: Array) -> None:
         """Write the friction columns, the first ones, of every channel under a reading."""
@@ -650,23 +646,14 @@ class Refit:
         return float(np.exp(0.5 * np.log(np.maximum(left / task.spread, 1e-12)).mean()))
 
     def held_out_errors(self, reading: Reading) -> Array:
-        """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics.
-
-        The geometric mean over the ways in which stretches are held out.
-        """
-        return np.asarray(np.exp(np.log(np.maximum(self.errors_of_each_way(reading), 1e-12)).mean(axis=0)))
-
-    def errors_of_each_way(self, reading: Reading) -> Array:
-        """NRMSE (ways, channels) on held-out stretches, for each way of holding them out: apart, or long ones."""
+        """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
             self.work.done += ROWS_WORK[2] * task.equations.rows.size
-            self._add_fits(len(self.folds), limited=True)
+            self._add_fits(len(FOLDS), limited=True)
             weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
-            folds = range(len(self.folds))
-            left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in folds]
-            ways = np.reshape(left, (-1, len(FOLDS), len(task.spread)))
-            self._held_out[reading] = np.sqrt(ways.sum(axis=1) / task.spread)
+            left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(len(FOLDS))]
+            self._held_out[reading] = np.sqrt(np.sum(left, axis=0) / task.spread)
         return self._held_out[reading]
 
 
@@ -725,7 +712,7 @@ class ReadingTask:
         gram, pull = (
             self.equations.row_products if fold is None else (y[fold] for y in self.equations.row_products_of_folds)
         )
-        power = (self.power if fold is None else self.power[list(self.equations.folds[fold])]).sum(axis=0)
+        power = (self.power if fold is None else self.power[list(FOLDS[fold])]).sum(axis=0)
         left = (
             power
             - 2.0 * (x * self._products_with_own_torque(pull)).sum(axis=1)
@@ -743,9 +730,9 @@ class ReadingTask:
         return np.asarray(((pulls.sum(axis=1)[:, None] - pulls) * pulls).sum(axis=0) / np.maximum(left, 1e-300))
 
 
-def _sums_over(stretches: Array, folds: Sequence[Sequence[int]]) -> Array:
+def _sums_over_folds(stretches: Array) -> Array:
     """Sums over the stretches of every fold."""
-    return np.array([stretches[list(fold)].sum(axis=0) for fold in folds])
+    return np.array([stretches[list(fold)].sum(axis=0) for fold in FOLDS])
 
 
 def _inverse_square_roots(diagonal: Array) -> Array:
