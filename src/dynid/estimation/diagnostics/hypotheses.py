@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -884,7 +885,8 @@ class Search:
         for name, j in itertools.product(("zero", "gain", "q_factor"), range(self.refit.n)):
             now, before = getattr(found.reading, name), getattr(start, name)
             if now[j] != before[j]:
-                found = self._simpler_if_as_good(found, replace(found.reading, **{name: with_entry(now, j, before[j])}))
+                entries: dict[str, Any] = {name: with_entry(now, j, before[j])}
+                found = self._simpler_if_as_good(found, replace(found.reading, **entries))
         return found
 
     def _simpler_if_as_good(self, found: EvaluatedReading, simpler: Reading) -> EvaluatedReading:
@@ -1070,7 +1072,7 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     others.sort(key=lambda x: x.error)
     is_named = best.reading != start and search.is_supported(best.reading, start)
     is_named = is_named and best.error < max(BELIEVED, 0.5 * error)
-    if not search.is_complete:
+    if not search.is_complete and not samples.velocity_lag:  # positions alone name such a lag
         is_named = is_named and best.error * BETTER_IF_INCOMPLETE < error
     if is_named and not thorough:
         confirmation = Search(data.samples.thin_out(CONFIRMED), thorough=False, delay=data.delay)
