@@ -72,7 +72,7 @@ HOPELESS = 1e3
 STANDARD_GRAVITY = 9.81
 
 
-ROUGH, AT_ONCE, RULED_OUT = 40, 12, 1.1
+ROUGH, AT_ONCE, RULED_OUT = 30, 12, 1.1
 """Samples of rough fits, readings that are fitted at once, and error over that as recorded that rules one out."""
 
 
@@ -545,7 +545,7 @@ COMPONENTS = (
 """Parts of a reading, in the order in which they are taken back where they do not matter."""
 
 ROUNDS, WAYS, FOLLOWED = 5, 3, 12
-FAST, CONFIRMED, SCREENED, FULL = 70, 240, 400, 1200
+FAST, CONFIRMED, SCREENED, FULL = 70, 180, 400, 1200
 """Samples that are refitted: quickly, to confirm what was found so, to compare alternatives, and to judge them."""
 
 NEEDS_SINES, MAY_NEED_SINES = 0.9, 0.7
@@ -670,7 +670,9 @@ class Search:
         for number, first in enumerate(ways):
             if on_progress is not None:
                 on_progress("trying alternatives", (1 + number) / (1 + len(ways)))
-            ends.append(self._drop_needless_changes(self._follow_clear_changes(first), start.reading))
+            end = self._follow_clear_changes(first)
+            is_single = end is first and not self.thorough  # a change alone is not needless
+            ends.append(end if is_single else self._drop_needless_changes(end, start.reading))
         units = [x for x in ends if all(map(_is_of_units, x.reading.q_factor))]
         least = min((x.error for x in ends), default=np.inf) + FLOOR
         ends = [x for x in units if x.error + FLOOR < AS_UNITS * least] or ends  # units before gears of any ratio
@@ -1040,7 +1042,7 @@ class TriedData:
         return BUDGET * (OWN_WORK[0] + OWN_WORK[1] * n + OWN_WORK[2] * n * self.rows)
 
 
-BUDGET, OWN_WORK = 0.3, (45e3, 5e3, 0.7)
+BUDGET, OWN_WORK = 0.22, (45e3, 5e3, 0.7)
 """Share of the work of an identification, in the units of refits: once, per joint, per joint and row."""
 
 SURELY_WRONG = 1.2
