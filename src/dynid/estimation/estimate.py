@@ -39,6 +39,7 @@ from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
 from dynid.estimation.diagnostics.verdict import (
     FEW_BLOCKS,
+    GOOD_MEAN,
     LEVELS,
     NOISY,
     SHORT,
@@ -257,7 +258,9 @@ class SolvedState:
         if samples is None:
             return None
         recorded = Recorded.from_logs(self.logs, state.delay, self.friction)
-        return TriedData(samples, recorded, 0.0 if self.found_delay is None else self.found_delay.seconds)
+        delay = 0.0 if self.found_delay is None else self.found_delay.seconds
+        may_be_good = not self.validation.mean > GOOD_MEAN
+        return TriedData(samples, recorded, delay, sum(map(len, self.logs)), may_be_good)
 
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
@@ -405,7 +408,8 @@ class SolvedState:
             can_diagnose=self.tried_samples is not None,
             condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
-            unproven=describe_unprovable(equation), one_motion=self.one_motion,
+            unproven=(*describe_unprovable(equation), *(self.diagnosis.left_out if self.diagnosis else ())),
+            one_motion=self.one_motion,
             beyond_limits=[message for f in state.findings for message in f.notes if message.code == BEYOND_LIMITS],
         )  # fmt: skip
 

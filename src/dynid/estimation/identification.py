@@ -19,7 +19,7 @@ from dynid.dynamics.friction import rest_detection_half_window
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_mistakes
+from dynid.estimation.diagnostics.hypotheses import UNTRIED, Diagnosis, TriedData, find_mistakes
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError, ReplaySamples
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
@@ -455,9 +455,11 @@ class Identification:
 
     def with_diagnosis(self, diagnosis: Diagnosis) -> Identification:
         """Return the same result after `diagnose`: a mistake that it names is the first reason of the verdict."""
+        unproven = [said for said in self.verdict.unproven if said.code != UNTRIED]
+        tried = replace(self.verdict, unproven=(*unproven, *diagnosis.left_out))
         if diagnosis.best is None:
-            return self.replace(diagnosis=diagnosis)
-        verdict = self.verdict.with_mistake(diagnosis.best)
+            return self.replace(diagnosis=diagnosis, verdict=tried)
+        verdict = tried.with_mistake(diagnosis.best)
         named = verdict.reasons[0]
         warnings = (named, *(other for other in self.warnings if other.code != named.code))
         return self.replace(diagnosis=diagnosis, verdict=verdict, warnings=warnings)
