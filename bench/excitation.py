@@ -28,6 +28,7 @@ from bench.timing import ROUNDS, Cell, Table, Verdict, best_of, on_one_core
 from dynid.dynamics.kernels.threads import use_threads
 from dynid.excitation.criteria import SpectralCriterion
 from dynid.excitation.design import PERIOD, design_excitation, pareto_front
+from dynid.excitation.excitation import Excitation
 from dynid.excitation.fourier import Basis
 from dynid.excitation.fourier_search import (
     INSTANTS,
@@ -400,12 +401,14 @@ def designs() -> Table:
     with tempfile.TemporaryDirectory() as folder:
         robot = ur5(Path(folder))
         for share in (1.0, 0.3):
-            limits = with_share_of_effort(robot, share)
-            measure(
-                f"UR5, points, {share:.0%} of its efforts: condition",
-                lambda limits=limits: design_excitation(robot, shape="points", limits=limits, starts=1).condition,
-                4.0, 60.0,
-            )  # fmt: skip
+            design = partial(
+                design_excitation, robot, shape="points", limits=with_share_of_effort(robot, share), starts=1
+            )
+
+            def condition(design: Callable[[], Excitation] = design) -> float:
+                return design().condition
+
+            measure(f"UR5, points, {share:.0%} of its efforts: condition", condition, 4.0, 60.0)
     narrow = {"position": [[-np.pi / 2, np.pi / 2]] * 3, "velocity": 0.8}
     three = partial(design_excitation, load_robot("gautier3"), shape="points", points=30, margin=0.0, limits=narrow)
     measure("front of condition and scaling, 3 joints: condition at S <= 175", lambda: min(

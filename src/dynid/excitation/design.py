@@ -629,8 +629,8 @@ def _coefficients_to_begin_with(problem: FourierProblem, begin: Sequence[Excitat
     found = []
     for number, earlier in enumerate(begin):
         shape = earlier.shape
-        fits = isinstance(shape, FourierShape) and shape.period == problem.period
-        if not fits or shape.coefficients.shape != (problem.rows.robot.n, 2 * problem.harmonics + 1):
+        size = problem.rows.robot.n, 2 * problem.harmonics + 1
+        if not isinstance(shape, FourierShape) or shape.period != problem.period or shape.coefficients.shape != size:
             raise _other_design(number)
         coefficients = shape.coefficients.copy()
         coefficients[:, 0] -= problem.mid_range
