@@ -253,10 +253,10 @@ def pareto_front(
     """Front of condition number against scaling: designs of which none is better in both, by condition number.
 
     design: `design_excitation` with everything but criterion, weights, time and progress. First the condition number
-    alone, from whose motion the others begin as well; then weighted sums; then, in the widest gaps between neighbours,
-    the smallest maximum of both figures over their geometric means there, which also finds pairs that no weighted sum
-    prefers (a constraint on either figure, met half-way). Every design may take an equal share of what is left of
-    time_budget (s; PARETO_SECONDS where missing).
+    alone, from whose motion the others begin, but which is not on the front; then weighted sums; then, in the widest
+    gaps between neighbours, the smallest maximum of both figures over their geometric means there, which also finds
+    pairs that no weighted sum prefers (a constraint on either figure, met half-way). Every design may take an equal
+    share of what is left of time_budget (s; PARETO_SECONDS where missing).
     """
     found: list[ParetoPoint] = []
     count = 1 + len(RATIOS) + FILLED
@@ -278,7 +278,7 @@ def pareto_front(
         chosen = {"criterion": "condition+scaling", "weights": weights} if weights[1] else {"criterion": "condition"}
         excitation = design(**chosen, time_budget=share, on_progress=report, begin=aim)
         found.append(ParetoPoint(weights, excitation))
-    return _non_dominated(found)
+    return _non_dominated([point for point in found if point.weights[1] > 0.0])
 
 
 def _weights_of_front(k: int, found: Sequence[ParetoPoint]) -> tuple[float, ...] | None:
