@@ -210,7 +210,7 @@ def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
         (("--velocity", "1", "--obstacles", "no.toml"), "no.toml: cannot be read"),
         (("--velocity", "1", "--clearance", "0.1"), "--floor"),
         (("--velocity", "1", "--tool-speed", "-1"), "--tool-speed must be a speed in m/s"),
-        (("--velocity", "1", "--shape", "points", "--floor", "0"), "shape 'fourier'"),
+        (("--velocity", "1", "--shape", "points", "--floor", "0"), "a cell needs a motion"),
         (("--velocity", "1", "--criterion", "condition", "--bound"), "criteria with a bound are"),
         (("--velocity", "1", "--criterion", "d", "--bound"), "--acceleration for a bound"),
         (("--velocity", "1", "--pareto", "--criterion", "d"), "--pareto compares designs"),

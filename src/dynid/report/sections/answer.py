@@ -126,6 +126,7 @@ class DiagnosisSection:
         return {
             "alternatives": None if diagnosis is None else _alternatives_table(diagnosis),
             "tried": 0 if diagnosis is None else diagnosis.tried,
+            "is_complete": diagnosis is None or diagnosis.is_complete,
             "best": None if diagnosis is None else diagnosis.best,
             "p": None if agreement is None else number_text(agreement.p, 2),
             "differences": None if agreement is None else _differences_table(result, agreement),
