@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from browser import Tab, browser, find_axe, find_browser
-from dynid import Log, design_excitation, identify, load_robot, simulate, write_report
+from dynid import Log, design_excitation, identify, load_robot, physical_parameters, simulate, write_report
 from dynid.report.excitation import write_page
 from frictions import PLAIN, with_friction
 from robots import smooth_path
@@ -39,7 +39,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     places = {name: folder / f"{name}.html" for name in ("report", "comparison", "motion")}
     limits = {"position": [(-2.0, 2.0)] * 3, "velocity": [1.5] * 3, "acceleration": [5.0] * 3}
     write_page(design_excitation(robot, limits=limits, starts=3, harmonics=2), places["motion"])
-    write_report(found, places["report"], logs=logs[0], validate=logs[1])
+    bodies = physical_parameters(found)
+    write_report(found, places["report"], logs=logs[0], validate=logs[1], physical=bodies)
     other = identify(robot, logs[1], friction=PLAIN, model="momentum")
     write_report([found, other], places["comparison"])
     return places
@@ -327,6 +328,12 @@ def test_on_paper_tables_repeat_their_heads_and_nothing_is_hidden(report: Tab) -
     assert report.run(f"{every}.every((p) => p.checkVisibility() && p.querySelector('.main-svg'))")
     assert report.run(f"Math.max(...{every}.map((p) => p._fullLayout.width))") <= 680
     assert report.run(shown.format(".tools", "display")) == "none"
+    report.resize(680, 900)
+    assert (
+        report.run("Math.max(...[...document.querySelectorAll('table')].map((t) => t.getBoundingClientRect().right))")
+        <= 680
+    )
+    report.resize(1000, 900)
     report.run("dispatchEvent(new Event('afterprint'))")
     report.ask("Emulation.setEmulatedMedia", media="")
     assert report.run("document.querySelectorAll('.log[hidden]').length") == 1

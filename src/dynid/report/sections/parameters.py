@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -187,47 +187,52 @@ def _bodies_table(
     """Table of mass, centre and principal inertias of every link, all links together first."""
     robot, (word, other) = subject.result.robot, subject.reference
     value = dict(zip(map(str, found.names), map(float, found.values), strict=True))
-    bodies = [np.array([value.get(link.parameter(symbol), math.nan) for symbol in SYMBOLS]) for link in robot.links]
-    has_other = bool(np.isfinite([link.inertia for link in other.links]).all(axis=1).any())
-    head = ["link", "remarks", "mass [kg]"]
-    head += ["range of mass [kg]"] if ranges is not None else []
-    head += ["mass from data", "centre from data"] if known is not None else []
-    head += [f"{word} mass [kg]"] if has_other else []
-    head += ["centre of mass x, y, z [m]", *([f"{word} centre [m]"] if has_other else [])]
-    head += [f"principal inertias [{unit_text('kg m^2')}]"]
-    head += [f"{word} inertias [{unit_text('kg m^2')}]"] if has_other else []
-    total, blank = float(sum(x[9] for x in bodies)), Cell("", math.nan)
-    stated = float(sum(link.inertia[9] for link in other.links))
-    first = [Cell("all links"), Cell(""), number_cell(total, number_text(total, 4))]
-    first += [blank] if ranges is not None else []
-    first += [blank, blank] if known is not None else []
-    first += [number_cell(stated, number_text(stated, 4))] if has_other else []
-    rows = [first + [blank] * (len(head) - len(first))]
-    for k, x in enumerate(bodies):
-        if x[9] == 0.0:
-            continue  # a frame, not a body
-        names = [str(robot.links[k].parameter(symbol)) for symbol in SYMBOLS]
-        row = [Cell(robot.links[k].name), _remarks_cell(found, robot.links[k].name, x)]
-        half = math.nan
-        if ranges is not None:
-            low, high = (float(end) for end in ranges.parameters[robot.parameter_names.index(names[9])])
-            half = 0.5 * (high - low)
-        row.append(number_cell(float(x[9]), value_and_half_width_text(float(x[9]), half, 4)[0]))
-        if ranges is not None:
-            row.append(number_cell(high - low, _range_text(low, high)))
-        if known is not None:
-            share = dict(zip(map(str, known.names), map(float, known.from_data), strict=True))
-            centre = float(np.mean([share[name] for name in names[6:9]]))
-            row += [_share_cell(share[names[9]]), _share_cell(centre)]
-        spread = np.full(3, math.nan) if ranges is None else 0.5 * np.diff(ranges.centres[k], axis=1)[:, 0]
-        theirs = other.links[k].inertia
-        row += [number_cell(float(theirs[9]), number_text(float(theirs[9]), 4))] if has_other else []
-        row.append(_centre_cell(x, spread))
-        row += [_centre_cell(theirs, np.full(3, math.nan))] if has_other else []
-        row.append(_principal_cell(x))
-        row += [_principal_cell(theirs)] if has_other else []
-        rows.append(row)
-    return Table("Bodies of the links, in their frames", head, rows, 2)
+    names = [[str(link.parameter(symbol)) for symbol in SYMBOLS] for link in robot.links]
+    every = [np.array([value.get(name, math.nan) for name in own]) for own in names]
+    links = [k for k, x in enumerate(every) if x[9] != 0.0]  # the others are frames, not bodies
+    bodies, unknown = [every[k] for k in links], np.full(3, math.nan)
+    spread = [unknown if ranges is None else 0.5 * np.diff(ranges.centres[k], axis=1)[:, 0] for k in links]
+    ends = [
+        (math.nan, math.nan) if ranges is None else ranges.parameters[robot.parameter_names.index(names[k][9])]
+        for k in links
+    ]
+    columns = [  # title, cell of all links, cells of the links
+        ("link", Cell("all links"), [Cell(robot.links[k].name) for k in links]),
+        ("remarks", Cell(""), [_remarks_cell(found, robot.links[k].name, every[k]) for k in links]),
+        ("mass [kg]", _total_cell(bodies), [
+            number_cell(float(x[9]), value_and_half_width_text(float(x[9]), float(0.5 * (high - low)), 4)[0])
+            for x, (low, high) in zip(bodies, ends, strict=True)
+        ]),
+    ]  # fmt: skip
+    blank = Cell("", math.nan)
+    if ranges is not None:
+        texts = [number_cell(float(high - low), _range_text(float(low), float(high))) for low, high in ends]
+        columns.append(("range of mass [kg]", blank, texts))
+    share = {} if known is None else dict(zip(map(str, known.names), map(float, known.from_data), strict=True))
+    if share:
+        columns.append(("mass from data", blank, [_share_cell(share[names[k][9]]) for k in links]))
+    columns.append(("centre x, y, z [m]", blank, [_centre_cell(x, h) for x, h in zip(bodies, spread, strict=True)]))
+    if share:
+        mean = [float(np.mean([share[name] for name in names[k][6:9]])) for k in links]
+        columns.append(("centre from data", blank, [_share_cell(x) for x in mean]))
+    unit = unit_text("kg m^2")
+    columns.append((f"principal inertias [{unit}]", blank, [_principal_cell(x) for x in bodies]))
+    theirs = [np.asarray(other.links[k].inertia) for k in links]
+    if any(np.isfinite(x).all() for x in theirs):
+        masses = [number_cell(float(x[9]), number_text(float(x[9]), 4)) for x in theirs]
+        columns += [
+            (f"{word} mass [kg]", _total_cell(theirs), masses),
+            (f"{word} centre [m]", blank, [_centre_cell(x, unknown) for x in theirs]),
+            (f"{word} inertias [{unit}]", blank, [_principal_cell(x) for x in theirs]),
+        ]
+    rows = [[total for _, total, _ in columns], *([cells[i] for _, _, cells in columns] for i in range(len(links)))]
+    return Table("Bodies of the links, in their frames", [title for title, _, _ in columns], rows, 2)
+
+
+def _total_cell(bodies: Sequence[Array]) -> Cell:
+    """Cell of the mass of all bodies."""
+    total = float(sum(x[9] for x in bodies))
+    return number_cell(total, number_text(total, 4))
 
 
 def _remarks_cell(found: StandardValues, name: str, x: Array) -> Cell:
@@ -240,7 +245,7 @@ def _remarks_cell(found: StandardValues, name: str, x: Array) -> Cell:
 
 def _share_cell(share: float) -> Cell:
     """Cell of the share of a value that comes from the data."""
-    return number_cell(share, f"{100.0 * share:.0f} %", "soft" if share >= SHOWN else "fair", min(max(share, 0.0), 1.0))
+    return number_cell(share, f"{100.0 * share:.0f} %", "soft" if share >= SHOWN else "fair")
 
 
 def _centre_cell(x: Array, half: Array) -> Cell:
