@@ -382,7 +382,7 @@ def test_front_of_condition_and_scaling_has_no_dominated_pair() -> None:
 
 
 def test_tight_torque_limits_hardly_cost_a_large_arm_anything(tmp_path: Path) -> None:
-    """A third of the efforts of an arm that may turn twice: shrinking its motion would end at hundreds."""
+    """A third of the efforts of an arm that may turn twice: shrinking its motion moves its far points by much."""
     robot = ur5(tmp_path)
     limits = with_share_of_effort(robot, 0.3)
     held, free = (
