@@ -76,7 +76,10 @@ def excite(
         str | None, typer.Option(help="what is to become known: names (M6,Fv3), payload or unidentifiable")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
-    time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="seconds of search; the best so far is kept (--pareto: of all designs, default 50)"),
+    ] = None,
     floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m")] = None,
     obstacles: Annotated[Path | None, typer.Option(help="a .toml of boxes, planes, meshes, tool and payload")] = None,
     clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,
@@ -132,16 +135,16 @@ def excite(
         design = partial(
             design_excitation, loaded, shape=shape, model=model, rotor_inertia=rotor_inertia, limits=limits,
             friction=None if friction is None else tuple(word for word in friction.split(",") if word),
-            duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
+            duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed,
             periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
             rest=posture, obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
             bound=bound,
         )  # fmt: skip
         if pareto:
-            front = pareto_front(design, on_progress=report)
+            front = pareto_front(design, time_budget=time_budget, on_progress=report)
         else:
             shares = (1.0, 0.0) if weights is None else tuple(parse_numbers(weights, "--weights", "l1,l2"))
-            found = design(criterion=criterion, weights=shares, on_progress=report)
+            found = design(criterion=criterion, weights=shares, time_budget=time_budget, on_progress=report)
     if pareto:
         outputs.write_json_file(json, lambda: motions.front_json_data(loaded, front))
         terminal.show_notes(loaded, screen)
