@@ -196,7 +196,7 @@ class Diagnostics:
     findings: tuple[tuple[str, tuple[Message, ...]], ...]
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
-    diagnosis: Annotated[Diagnosis, ROW] | None = None
+    diagnosis: Annotated[Diagnosis, Form(row=True, optional=("is_partial",))] | None = None
     joint_verdicts: dict[str, Annotated[JointVerdict, ROW]] = field(default_factory=dict)
     joint_errors: tuple[Annotated[JointError, ROW], ...] = ()
     agreement: Annotated[Agreement, ROW] | None = None

@@ -959,7 +959,7 @@ UNTRIED = "alternatives_untried"
 class Diagnosis:
     """Alternatives to how the logs were read, best first; error: of the logs as they were read; tried: how many.
 
-    is_complete: no alternative was left out to save time; `diagnose` tries all. All errors are of one model, without
+    is_partial: alternatives were left out to save time; `diagnose` tries all. All errors are of one model, without
     position-dependent friction but where it explains much, on thinned samples: they compare with one another, not with
     the validation error of the result.
     """
@@ -967,7 +967,12 @@ class Diagnosis:
     error: float
     alternatives: tuple[Alternative, ...]
     tried: int
-    is_complete: bool = True
+    is_partial: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no alternative was left out."""
+        return not self.is_partial
 
     @property
     def left_out(self) -> tuple[Message, ...]:
@@ -1085,7 +1090,7 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
     fitted = {replace(reading, sines=False) for reading, _ in search.screen.fits} - {start}
     shown = (*named, *[x for x in rest if x not in several][:LISTED])
-    return Diagnosis(error, shown, len(fitted), search.is_complete)
+    return Diagnosis(error, shown, len(fitted), not search.is_complete)
 
 
 BETTER_IF_INCOMPLETE = 1.3
