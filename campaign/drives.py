@@ -104,7 +104,9 @@ def true_model(text: str, drive: Drive) -> Any:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model = spec.compile()
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT) | int(mujoco.mjtDisableBit.mjDSBL_LIMIT)
-    model.dof_armature[:] = drive.armature
+    # Its own step would change inertias by a percent: the controller's damping acts half a step early, friction's late.
+    early = drive.kd if drive.loop == "drive" else 0.0
+    model.dof_armature[:] = drive.armature + 0.5 * STEP * (early - drive.damping)
     model.dof_damping[:] = drive.damping
     model.dof_frictionloss[:] = 0.0 if drive.memory else drive.friction
     return model

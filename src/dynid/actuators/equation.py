@@ -115,6 +115,21 @@ def choose_bandwidth(parts: Sequence[CommandedMotion], cutoff: float | None) -> 
     return Bandwidth(float(chosen if cutoff is None else cutoff), np.sqrt(variance / seconds))
 
 
+def encoder_steps(q: Array) -> Array:
+    """Resolution (n,) of encoders, where positions are multiples of one; 0 where none is visible."""
+    found = np.zeros(q.shape[1])
+    for j, x in enumerate(q.T):
+        gaps = np.diff(np.unique(x))
+        gaps = gaps[gaps > 1e-9 * max(np.ptp(x), 1e-9)]
+        if not len(gaps) or len(gaps) > 0.9 * len(x):
+            continue
+        step = float(np.median(gaps[gaps < 1.5 * gaps.min()]))
+        multiples = gaps / step
+        if np.abs(multiples - np.round(multiples)).max() < 0.1 and step > 1e-7:
+            found[j] = step
+    return found
+
+
 class HeldSignals:
     """Signals (N, k) that are held from each of their instants to the next, or interpolated; their means over cells."""
 
@@ -238,10 +253,12 @@ class Equation:
     def __init__(
         self, robot: Robot, parts: Sequence[CommandedMotion], bandwidth: Bandwidth, controller: Controller, *,
         friction: tuple[str, ...] = RECIPE, links: tuple[int, ...] = (), stretches: list[StretchColumns] | None = None,
+        built_for: float = 0.0,
     ) -> None:  # fmt: skip
         self.robot, self.parts, self.bandwidth, self.controller = robot, tuple(parts), bandwidth, controller
         self.blocks = ("viscous", "offset", *friction)
         self.links = links
+        self.built_for = built_for or bandwidth.cutoff
         self.stretches = stretches or [
             StretchColumns(robot, part, bandwidth, controller, self.blocks, links) for part in parts
         ]
@@ -261,14 +278,14 @@ class Equation:
         own = Bandwidth(cutoff, self.bandwidth.noise)
         return Equation(
             self.robot, self.parts, own, self.controller, friction=self.blocks[2:], links=self.links,
-            stretches=self.stretches,
+            stretches=self.stretches, built_for=self.built_for,
         )  # fmt: skip
 
     def with_controller(self, controller: Controller) -> Equation:
         """Return the same motion behind a controller with other gains and limits."""
         return Equation(
             self.robot, self.parts, self.bandwidth, controller, friction=self.blocks[2:], links=self.links,
-            stretches=self.stretches,
+            stretches=self.stretches, built_for=self.built_for,
         )  # fmt: skip
 
     def filter(self, x: Array) -> Array:
@@ -311,6 +328,45 @@ class Equation:
         sought = {key for j in range(self.robot.n) for key in self.controller.unknown(j)}
         bases = {key: np.concatenate([self.filter(b[key]) for _, b, _ in made]) for key in sought}
         return known, bases
+
+    @cached_property
+    def motion_noise(self) -> Array:
+        """Covariance (n, 3, 3) that noise of the recorded positions leaves in filtered positions and derivatives.
+
+        Of encoders with visible steps it is found by rounding the smooth motion again: at rest and at high rates their
+        noise is not white. Other noise is taken as white.
+        """
+        rng = np.random.default_rng(0)
+        total, count = np.zeros((self.robot.n, 3, 3)), 0
+        for s in self.stretches:
+            smooth, step = 1.07 * s.spline(s.part.t), encoder_steps(s.part.q)  # not the codes that were recorded
+            phase = rng.uniform(0.0, 1.0, self.robot.n)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rounded = (np.floor(smooth / step + phase) - phase + 0.5) * step - smooth
+            white = self.bandwidth.noise * rng.standard_normal(smooth.shape)
+            noise = np.where(step > 0.0, rounded - np.nan_to_num(rounded).mean(axis=0), white)
+            spline = fit_spline(s.part.t, noise, knot_spacing(s.part.period, self.built_for))
+            x = np.stack([self.filter(spline(s.t, k)) for k in range(3)], axis=2)
+            total += np.einsum("mja,mjb->jab", x, x)
+            count += len(x)
+        return total / count
+
+    @cached_property
+    def link_inertias(self) -> Array:
+        """Mean inertia (n,) of the links about each joint, kg m^2, without armature."""
+        n = self.robot.n
+        q = np.concatenate([s.q[:: max(len(s.q) // 16, 1)][:16] for s in self.stretches])
+        X = self.robot.parameters.copy()
+        X[[k for k, name in enumerate(self.robot.parameter_names) if name.symbol == "Ia"]] = 0.0
+        still, unit = np.zeros((len(q), n)), []
+        for j in range(-1, n):
+            a = np.zeros((len(q), n))
+            if j >= 0:
+                a[:, j] = 1.0
+            motion = Motion(np.arange(float(len(q))), q, still, a)
+            chunks = regressor_chunks(self.robot, motion)
+            unit.append(np.concatenate([(W.matrix @ X).reshape(-1, n) for W in chunks]))
+        return np.array([(unit[j + 1] - unit[0])[:, j].mean() for j in range(n)])
 
     def saturated(self, delay: float, loop: str, limit: Array) -> Array:
         """Share (M, n) of the time around each row at which the torque without its limit exceeds one."""

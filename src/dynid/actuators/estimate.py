@@ -38,23 +38,26 @@ class JointRows:
     gain: str = ""
     second: bool = False
     """Whether the column before the last of W is the second unknown gain."""
+    noise: Array | float = 0.0
+    """What noise of the positions adds to the cross products, per row."""
 
     def grams(self, blocks: NDArray[np.int64], weights: Array | None) -> Array:
-        """Cross products (blocks, p + s + 1, p + s + 1) of each block."""
+        """Cross products (blocks, p + s + 1, p + s + 1) of each block, without what noise of the positions adds."""
         Z = np.column_stack([self.W, self.S, self.b])
         if weights is not None:
             Z = Z * np.sqrt(weights)[:, None]
         edges = np.flatnonzero(np.r_[True, np.diff(blocks) != 0])
-        return np.stack([part.T @ part for part in np.split(Z, edges[1:])])
+        counts = np.add.reduceat(np.ones(len(Z)) if weights is None else weights, edges)
+        made = np.stack([part.T @ part for part in np.split(Z, edges[1:])])
+        return np.asarray(made - counts[:, None, None] * self.noise)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """One solution of all joints: theta per joint, shared values, squares left and number of rows per joint."""
+    """One solution of all joints: theta per joint, and shared values."""
 
     theta: list[Array]
     shared: Array
-    squares: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +116,34 @@ class Estimator:
                 W = np.column_stack([W, *extra, eq.rows.rigid[:, j] - known[:, j]])
                 slope = (later[1][gain][:, j] - earlier[1][gain][:, j]) / (2.0 * DIFFERENCE)
             S = np.column_stack([-slope[:, None][:, : int(seek_delay)], links])
-            made.append(JointRows(W, S, b, gain, bool(second)))
+            made.append(JointRows(W, S, b, gain, bool(second), self._noise_products(j, loop, W, S, gain, second)))
         return made
+
+    def _noise_products(self, j: int, loop: str, W: Array, S: Array, gain: str, second: str) -> Array:
+        """Mean cross products of the noise that position, velocity and acceleration bring into the columns.
+
+        A drive that closes its own loop feels the true position, of which the recording is a noisy copy; a host
+        makes its torque of the recorded one.
+        """
+        eq, c = self.equation, self.equation.controller
+        p, J = W.shape[1], float(eq.link_inertias[j])
+        K = np.zeros((p + S.shape[1] + 1, 3))
+        K[0, 2], K[1 + eq.blocks.index("viscous"), 1] = 1.0, 1.0
+        inside = float(loop == "drive")
+        kp, kd = (float(np.nan_to_num(x[j])) * inside for x in (c.kp, c.kd))
+        if c.kind[j] == "servo":
+            stall = float(np.nan_to_num(c.torque_constant[j]) * c.voltage[j] / c.resistance[j])
+            kp, kd = kp * stall, kd * stall
+        kp = kp if c.kind[j] in ("position", "servo") else 0.0
+        kd = kd if c.kind[j] != "current" else 0.0
+        if second:
+            K[len(eq.blocks) + 1, 1] = inside
+        if gain:
+            K[p - 1] = 0.0, kd, J
+            K[-1, 0 if gain == "kp" else 1] = -inside if gain in ("kp", "kd") else 0.0
+        else:
+            K[-1] = -kp, -kd, -J
+        return np.asarray(K @ eq.motion_noise[j] @ K.T)
 
     def _unknown_gains(self, j: int) -> tuple[str, str]:
         """The unknown gain that scales a joint's equation, and a second one that can be told from damping."""
@@ -157,8 +186,8 @@ class Estimator:
             grams = [r.grams(blocks, None if self.weights is None else self.weights[:, j]) for j, r in enumerate(rows)]
             whole = [g.sum(axis=0) for g in grams]
             first = _solve(whole, rows, np.ones(len(rows)))
-            counts = np.full(len(rows), len(blocks), dtype=np.float64)
-            noise = np.maximum(first.squares / counts, 1e-30)
+            counts = np.array([len(blocks) if self.weights is None else self.weights[:, j].sum() for j in range(len(rows))])
+            noise = _squares(rows, first, self.weights) / counts
             found = _solve(whole, rows, noise)
             shift = float(found.shared[0]) if seek_delay else 0.0
             if abs(shift) < 2e-5:
@@ -192,7 +221,7 @@ class Estimator:
             delay, float(np.sqrt(factor * np.sum((np.array(shifts) - np.mean(shifts)) ** 2))), loop, values, sigma,
             masses, np.sqrt(factor * np.sum((np.array(others) - masses) ** 2, axis=0)),
             np.sqrt((residuals**2).mean(axis=0)) / np.maximum(size, 1e-12),
-            0.5 * float((counts * np.log(noise)).sum()), float(student.ppf(0.975, max(count - 1, 1))),
+            0.5 * float((counts * np.log(_squares(rows, found, self.weights) / counts)).sum()), float(student.ppf(0.975, max(count - 1, 1))),
             np.array([_unexplained_share(r) if r.gain else 1.0 for r in rows]), self._recipe(rows, found, values),
             np.full(len(rows), delay) if own is None else own, residuals,
         )  # fmt: skip
@@ -260,11 +289,14 @@ def _solve(grams: Sequence[Array], rows: Sequence[JointRows], noise: Array) -> S
         size = np.sqrt(np.maximum(np.diag(A), 1e-300))
         shared = np.linalg.lstsq(A / np.outer(size, size), rhs / size, rcond=1e-10)[0] / size
     theta = [own - cross @ shared for own, cross in inner]
-    squares = []
-    for G, th in zip(grams, theta, strict=True):
-        x = np.r_[th, shared, -1.0]
-        squares.append(max(float(x @ G @ x), 1e-30))
-    return Solution(theta, shared, np.array(squares))
+    return Solution(theta, shared)
+
+
+def _squares(rows: Sequence[JointRows], found: Solution, weights: Array | None) -> Array:
+    """Weighted squares (n,) that a solution leaves, those of noise included."""
+    left = [r.b - r.W @ theta - r.S @ found.shared for r, theta in zip(rows, found.theta, strict=True)]
+    own = [x**2 if weights is None else weights[:, j] * x**2 for j, x in enumerate(left)]
+    return np.maximum([x.sum() for x in own], 1e-30)
 
 
 def _unexplained_share(rows: JointRows) -> float:
