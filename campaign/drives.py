@@ -132,8 +132,8 @@ def record(text: str, drive: Drive, command: Any, duration: float, *, seed: int 
     steps = int(round(duration / STEP))
     commands = np.array([command(k * period) for k in range(ticks)])
     out = {key: np.zeros((ticks, n)) for key in ("q", "q_true", "v")}
-    tau, events = np.zeros(n), 0
-    held = [(np.zeros(n), np.zeros(n))] * 0
+    events = 0
+    held: list[tuple[Array, Array]] = []
     before = data.qpos.copy()
     for i in range(steps):
         now = i * STEP
@@ -142,15 +142,18 @@ def record(text: str, drive: Drive, command: Any, duration: float, *, seed: int 
             out["q"][events], out["q_true"][events], out["v"][events] = q, data.qpos, data.qvel
             held.append((q.copy(), data.qvel.copy()))
             events += 1
-        k = int(np.floor((now - drive.delay) / period + 1e-9))
-        if drive.loop == "drive":
-            target = commands[min(max(k, 0), ticks - 1)]
-            tau = drive.kp * (target - data.qpos) - drive.kd * data.qvel
-        elif k >= 0:
-            k = min(k, len(held) - 1)
-            tau = drive.kp * (commands[k] - held[k][0]) - drive.kd * held[k][1]
-        else:
-            tau = drive.kp * (commands[0] - data.qpos)
+        # A step's force acts half a step before and after its instant: commands that change inside count in part.
+        ends = [int(np.floor((now + side * STEP - drive.delay) / period + 1e-9)) for side in (-0.5, 0.5)]
+        tau = np.zeros(n)
+        for k in ends:
+            if drive.loop == "drive":
+                target = commands[min(max(k, 0), ticks - 1)]
+                tau += 0.5 * (drive.kp * (target - data.qpos) - drive.kd * data.qvel)
+            elif k >= 0:
+                k = min(k, len(held) - 1)
+                tau += 0.5 * (drive.kp * (commands[k] - held[k][0]) - drive.kd * held[k][1])
+            else:
+                tau += 0.5 * drive.kp * (commands[0] - data.qpos)
         tau = np.clip(tau, -drive.max_torque, drive.max_torque) + drive.offset
         if drive.memory:
             # Dahl's friction with a shape that MuJoCo does not have, its state moved by travel.

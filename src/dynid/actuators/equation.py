@@ -7,6 +7,7 @@ its samples and shifted by a delay; every column passes the same zero-phase low-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -279,6 +280,19 @@ class Equation:
         return Equation(
             self.robot, self.parts, own, self.controller, friction=self.blocks[2:], links=self.links,
             stretches=self.stretches, built_for=self.built_for,
+        )  # fmt: skip
+
+    def without_block(self, name: str) -> Equation:
+        """Return the equation without one of its friction blocks."""
+        place = self.blocks.index(name)
+        stretches = []
+        for s in self.stretches:
+            other = copy(s)
+            other.friction = np.delete(s.friction, place, axis=1)
+            stretches.append(other)
+        return Equation(
+            self.robot, self.parts, self.bandwidth, self.controller, links=self.links, stretches=stretches,
+            friction=tuple(block for block in self.blocks[2:] if block != name), built_for=self.built_for,
         )  # fmt: skip
 
     def with_controller(self, controller: Controller) -> Equation:

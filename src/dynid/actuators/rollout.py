@@ -187,12 +187,12 @@ class Simulator:
             tau = kp * np.where(position, q_cmd - q, 0.0) + kd * np.where(current, 0.0, v_cmd - v)
             tau = tau + np.where(current, c.gain * forward, forward)
             past[:, before + k] = np.clip(tau, -limit, limit)
-            at = before + k + (np.arange(m) - shift) / m
+            at = before + k + (np.arange(m) - 0.5 - shift) / m
             low = np.clip(np.floor(at), 0, before + k).astype(np.int64)
-            nearly = np.clip(np.floor(at + (1.0 - 1e-9) / m), 0, before + k).astype(np.int64)
-            share = np.where(nearly > low, (at + 1.0 / m - nearly) * m, 0.0)[None, :, None]
+            high = np.clip(np.floor(at + (1.0 - 1e-9) / m), 0, before + k).astype(np.int64)
+            share = np.where(high > low, (at + 1.0 / m - high) * m, 0.0)[None, :, None]
             control = np.zeros((len(state), m, model.nu))
-            control[:, :, self._actuator] = (1.0 - share) * past[:, low] + share * past[:, nearly] - drives.offset
+            control[:, :, self._actuator] = (1.0 - share) * past[:, low] + share * past[:, high] - drives.offset
             states, _ = self._pool.rollout(model, self._data, state, control)
             state = np.ascontiguousarray(np.asarray(states)[:, -1])
             found.append(state[:, 1 + self._dof])
@@ -266,7 +266,7 @@ class Windows:
     def control(self, drives: Drives) -> Array:
         """What commands add to the torque (windows, steps, n): kp q_cmd + kd v_cmd + tau_ff, delayed and held."""
         c = drives.controller
-        at = (np.arange(self.steps) + 0.5) * self.step
+        at = np.arange(self.steps) * self.step  # MuJoCo's force of a step acts half a step before and after its instant
         held = np.stack([self._held[i].means(t + at, self.step, drives.delay) for i, t in self._starts])
         held = held.reshape(self.count, self.steps, 4, self._n)
         servo = np.array([kind == "servo" for kind in c.kind])
