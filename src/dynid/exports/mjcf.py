@@ -182,7 +182,7 @@ def friction_impedances(subject: ExportSubject) -> dict[int, float]:
     M: inverse of the diagonal of the inverse mass matrix, with all joints at zero.
     """
     robot = subject.robot
-    if robot.couplings or robot.closures:
+    if robot.couplings or robot.closures or subject.keeps_softness:
         return {}
     still, unit = np.zeros((robot.n + 1, robot.n)), np.vstack([np.zeros(robot.n), np.eye(robot.n)])
     torque = subject.rigid_torques(Motion(np.arange(robot.n + 1.0), still, still, unit))
