@@ -25,6 +25,10 @@ SLACK = 5.0
 """Factor of the linear estimate's standard deviations beyond which the start is left only for a reason."""
 
 
+STEPPING, TIMING = 0.005, 2e-5
+"""Share of values, and seconds of a delay, that the time step of rollouts leaves uncertain."""
+
+
 @dataclass(frozen=True, eq=False)
 class Polished:
     """Drives after Gauss-Newton, standard deviations by field (n,) and of the delay, rollouts used, errors in rad."""
@@ -204,11 +208,12 @@ def polish(
         variance = np.maximum(np.mean(r**2, axis=(0, 1)), (0.3 * np.maximum(noise, 1e-5)) ** 2)
         deviation = _sandwich(r, J, B, variance, state_sigma, prior)
     shift = float("nan")
-    for (field, j), value in zip(problem.columns, deviation, strict=True):
+    size = np.abs(problem.values(drives))
+    for (field, j), value, x in zip(problem.columns, deviation, size, strict=True):
         if field == "delay":
-            shift = float(value)
+            shift = float(np.hypot(value, TIMING))
         else:
-            found[field][j] = value
+            found[field][j] = np.hypot(value, STEPPING * x)
     return Polished(drives, found, shift, simulator.count - used, first, _rms(r))
 
 
