@@ -22,7 +22,6 @@ from dynid.dynamics.regressor import regressor_chunks
 from dynid.errors import LogError
 from dynid.logs.commands import CommandedMotion
 from dynid.robot.motion import Motion
-from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -42,8 +41,12 @@ SHORTEST = 1.5
 BLOCK = 1.0
 """Seconds of the blocks that the jackknife leaves out."""
 
-RECIPE = ("coulomb", "tanh", "stop0.001", "stop0.01")
-"""Blocks of dry friction: their sum is what a sliding joint feels."""
+LEAD = "lead"
+RECIPE = ("coulomb", "tanh", "stop0.001", "stop0.01", LEAD)
+"""Blocks of dry friction: their sum is what a sliding joint feels. LEAD turns before the velocity does."""
+
+_LEAD_TIME, _LEAD_WIDTH = 0.0095, 0.01
+"""Seconds by which MuJoCo's soft dry friction leads, with its defaults, and the velocity (rad/s) over which it turns."""
 
 
 def fit_spline(t: Array, q: Array, spacing: float) -> BSpline:
@@ -192,9 +195,14 @@ class StretchColumns:
             )  # fmt: skip
         self.rigid, self.by_link = np.concatenate(rigid), np.concatenate(by_link)
         smoothed = float(np.median(bandwidth.noise)) * min(1.0, np.sqrt(part.period / spacing))
-        shapes = FrictionShapes(friction, joint_scales(robot, np.ptp(part.q, axis=0)), stop_width_at_rest(smoothed))
+        scale = joint_scales(robot, np.ptp(part.q, axis=0))
+        known = tuple(name for name in friction if name != LEAD)
+        shapes = FrictionShapes(known, scale, stop_width_at_rest(smoothed))
         stops = shapes.stop_values_along(self.q, shapes.initial_stop_states(self.q, 0))
         self.friction = shapes.column_values(self.t, self.q, self.v, stops, self.rigid)
+        if LEAD in friction:
+            lead = np.tanh((self.v + _LEAD_TIME * self.a) / (_LEAD_WIDTH * scale))
+            self.friction = np.insert(self.friction, friction.index(LEAD), lead, axis=1)
         rate = controller.rate
         shape = part.q.shape
         commands = {key: part.commands.get(key) for key in ("q_cmd", "v_cmd", "tau_ff", "pwm")}
@@ -390,17 +398,3 @@ class Equation:
             beyond = (np.abs(s.drive(self.controller, delay, loop, 0.0)[2]) >= limit).astype(np.float64)
             shares.append(oaconvolve(beyond, ones[:, None], mode="valid", axes=0)[:: self._step])
         return np.concatenate(shares)
-
-    @property
-    def column_names(self) -> list[tuple[str, ...]]:
-        """Names of the fixed columns, per joint: Ia, then friction."""
-        from dynid.dynamics.friction import friction_columns
-
-        columns = [column.name for column in friction_columns(self.robot, self.blocks)]
-        by_joint: Mapping[str, list[Parameter]] = {name: [] for name in self.robot.joint_names}
-        for parameter in columns:
-            by_joint[str(parameter.joint)].append(parameter)
-        return [
-            (self.robot.links[k].parameter("Ia"), *by_joint[self.robot.links[k].joint])
-            for k in self.robot.active_links
-        ]

@@ -14,7 +14,7 @@ from scipy.interpolate import BSpline, make_interp_spline
 from dynid.errors import ExcitationError
 from dynid.excitation.excitation import Excitation
 from dynid.excitation.shape import Extremes, Shape, middle_and_half_range
-from dynid.messages import Message
+from dynid.messages import Message, Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
@@ -95,11 +95,13 @@ def add_chirps_and_steps(found: Excitation, bounds: Limits) -> Excitation:
     Amplitudes are halved until all is kept; ExcitationError where even small ones are not.
     """
     start = found.shape.motion(TORQUE_RATE).q[-1]
-    share = np.full(len(start), 1.0)
+    share, shift = np.full(len(start), 1.0), 1.0
     reason: Message | None = None
-    for _ in range(HALVINGS):
-        pieces = [_chirps(start, bounds, share), _steps(start, bounds, share)]
-        q = np.vstack([pieces[0], pieces[1][1:]])
+    for attempt in range(HALVINGS):
+        shift = 1.0 if attempt < HALVINGS - 2 else 0.0  # the middle may not be free, where the motion ends is
+        center = start + shift * (_center(start, bounds) - start)
+        there = _move(start, center, bounds)
+        q = np.vstack([there, _chirps(center, bounds, share)[1:], _steps(center, bounds, share)[1:], there[-2::-1]])
         t = np.arange(len(q)) / _FINE
         curve = make_interp_spline(t, q, k=5, bc_type=([(1, np.zeros(len(start))), (2, np.zeros(len(start)))],) * 2)
         shape = ChirpShape(found.shape, curve, float(t[-1]))
@@ -110,7 +112,7 @@ def add_chirps_and_steps(found: Excitation, bounds: Limits) -> Excitation:
                 notes = (*notes, Message(
                     "chirps_small", "chirps and steps are {share:.0f} % of what the limits of joints allow, to keep "
                     "clear of the cell and of torque limits", "start elsewhere with {rest}",
-                    share=100.0 * float(share.min()), rest="rest",
+                    share=100.0 * float(share.min()), rest=Option("rest"),
                 ))  # fmt: skip
             return replace(found, shape=shape, warnings=notes)
         share = np.where(worst, 0.5 * share, share)
@@ -153,6 +155,36 @@ def _room(start: Array, bounds: Limits) -> Array:
     return np.minimum(0.9 * np.maximum(room, 0.0), LARGEST)
 
 
+def _center(start: Array, bounds: Limits) -> Array:
+    """Posture nearest to the start with room for chirps on both sides."""
+    middle, half = middle_and_half_range(bounds)
+    free = np.where(np.isfinite(half), np.maximum(half - LARGEST / 0.9, 0.0), np.inf)
+    return np.where(np.isfinite(half), np.clip(start, middle - free, middle + free), start)
+
+
+def _duration(size: float, bounds: Limits, j: int) -> float:
+    """Seconds of a quintic from rest to rest over a size, by 90 % of the limits.
+
+    Its peaks over s in T are 1.875 s / T, 5.774 s / T^2 and 60 s / T^3.
+    """
+    return float(max(1.9 * size / (0.9 * bounds.velocity[j]), np.sqrt(5.9 * size / (0.9 * bounds.acceleration[j])),
+                     np.cbrt(61.0 * size / (0.9 * bounds.jerk[j])), 0.04))  # fmt: skip
+
+
+def _rise(length: float) -> Array:
+    """Samples of a quintic from 0 to 1 at rest, the first left out."""
+    count = max(int(np.ceil(length * _FINE)), 8)
+    s = np.arange(1, count + 1) / count
+    return np.asarray(s**3 * (10.0 - 15.0 * s + 6.0 * s**2))
+
+
+def _move(start: Array, end: Array, bounds: Limits) -> Array:
+    """Positions (N, n) of a straight move at a quarter of the speed."""
+    size = np.abs(end - start)
+    length = 4.0 * max(_duration(float(size[j]), bounds, j) for j in range(len(start)))
+    return np.vstack([start[None], start + _rise(length)[:, None] * (end - start)])
+
+
 def _fade(t: Array, length: float, ramp: float) -> Array:
     """Smooth window, 0 with its first derivatives at both ends."""
     x = np.clip(np.minimum(t, length - t) / ramp, 0.0, 1.0)
@@ -170,9 +202,9 @@ def _chirps(start: Array, bounds: Limits, share: Array) -> Array:
         f = low * np.exp(ratio * x)
         phase = 2.0 * np.pi * np.cumsum(f) / _FINE + 0.7 * j
         w = 2.0 * np.pi * f
-        amplitude = np.minimum(_room(start, bounds)[j], 0.8 * bounds.velocity[j] / w)
-        amplitude = np.minimum(amplitude, 0.8 * bounds.acceleration[j] / w**2)
-        amplitude = np.minimum(amplitude, 0.8 * bounds.jerk[j] / w**3)
+        most = (_room(start, bounds)[j] + 0.0 * w, bounds.velocity[j] / w, bounds.acceleration[j] / w**2,
+                bounds.jerk[j] / w**3)  # fmt: skip
+        amplitude = 0.9 * np.sum([np.maximum(x, 1e-9) ** -4.0 for x in most], axis=0) ** -0.25  # the least, smoothly
         out[:, j] += share[j] * amplitude * _fade(t, CHIRP, 1.0) * np.sin(phase)
     return out
 
@@ -184,11 +216,7 @@ def _steps(start: Array, bounds: Limits, share: Array) -> Array:
     signs = [1.0 if k % 2 == 0 else -1.0 for k in range(STEPS)]
     for j in range(len(start)):
         size = 0.6 * share[j] * _room(start, bounds)[j]
-        # Peaks of a quintic from rest to rest over s in T: 1.875 s / T, 5.774 s / T^2, 60 s / T^3.
-        T = max(1.9 * size / (0.9 * bounds.velocity[j]), np.sqrt(5.9 * size / (0.9 * bounds.acceleration[j])),
-                np.cbrt(61.0 * size / (0.9 * bounds.jerk[j])), 0.04)  # fmt: skip
-        s = np.arange(1, max(int(np.ceil(T * _FINE)), 8) + 1) / max(int(np.ceil(T * _FINE)), 8)
-        rise = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+        rise = _rise(_duration(size, bounds, j))
         for sign in signs:
             wave = np.concatenate([rise, np.ones_like(pause), 1.0 - rise, pause])
             part = np.tile(start, (len(wave), 1))
