@@ -259,7 +259,7 @@ def _controller_of_mjcf(robot: Robot) -> Controller:
         ) from error  # fmt: skip
     rows: dict[str, dict[str, Any]] = {}
     for k in range(model.nu):
-        if model.actuator_trntype[k] != mujoco.mjtTrn.mjTRN_JOINT:
+        if int(model.actuator_trntype[k]) != int(mujoco.mjtTrn.mjTRN_JOINT):
             continue
         joint = model.joint(int(model.actuator_trnid[k, 0])).name
         if joint in robot.joint_names:
@@ -281,9 +281,10 @@ def _controller_of_mjcf(robot: Robot) -> Controller:
 def _gains_of_actuator(mujoco: Any, model: Any, k: int, file: str, joint: str) -> dict[str, Any]:
     """Keys of a controller table from one actuator: position, velocity or motor."""
     gear, gain, bias = float(model.actuator_gear[k, 0]), model.actuator_gainprm[k], model.actuator_biasprm[k]
-    fixed = model.actuator_gaintype[k] == mujoco.mjtGain.mjGAIN_FIXED
-    affine = model.actuator_biastype[k] in (mujoco.mjtBias.mjBIAS_AFFINE, mujoco.mjtBias.mjBIAS_NONE)
-    plain = model.actuator_dyntype[k] == mujoco.mjtDyn.mjDYN_NONE and gear > 0.0 and fixed and affine and not bias[0]
+    bias_type, none = int(model.actuator_biastype[k]), int(mujoco.mjtBias.mjBIAS_NONE)
+    fixed = int(model.actuator_gaintype[k]) == int(mujoco.mjtGain.mjGAIN_FIXED)
+    affine = bias_type in (none, int(mujoco.mjtBias.mjBIAS_AFFINE))
+    plain = int(model.actuator_dyntype[k]) == int(mujoco.mjtDyn.mjDYN_NONE) and gear > 0.0 and fixed and affine and not bias[0]
     limit = math.inf
     if model.actuator_forcelimited[k]:
         limit = gear * float(np.abs(model.actuator_forcerange[k]).min())
@@ -291,8 +292,7 @@ def _gains_of_actuator(mujoco: Any, model: Any, k: int, file: str, joint: str) -
     if model.jnt_actfrclimited[number]:
         limit = min(limit, float(np.abs(model.jnt_actfrcrange[number]).min()))
     found: dict[str, Any] = {} if math.isinf(limit) or limit == 0.0 else {"max_torque": limit}
-    none = model.actuator_biastype[k] == mujoco.mjtBias.mjBIAS_NONE
-    if plain and (none or not bias[1:3].any()):
+    if plain and (bias_type == none or not bias[1:3].any()):
         return found | {"kind": "current", "gain": gear * float(gain[0])}
     if plain and not bias[1] and np.isclose(gain[0], -bias[2]):
         return found | {"kind": "velocity", "kd": gear**2 * float(gain[0])}

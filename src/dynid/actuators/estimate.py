@@ -71,9 +71,10 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class DriveFit:
-    """Estimates at one delay: by joint and name, with standard deviations; nrmse (n,) of the torques.
+    """Estimates at one delay: by joint and name, with standard deviations.
 
-    values: of each joint the names Ia, Fv, Fc, Fo, Fl, kp, kd, gain, torque_constant that were sought; masses: factors
+    nrmse (n,): what is left of the torques over the size of those that move links and armature. values: of each joint
+    the names Ia, Fv, Fc, Fo, Fl, kp, kd, gain, torque_constant that were sought; masses: factors
     of the links' masses. score: the logarithm of the likelihood, up to a constant. scale_share (n,): share of the known
     torque that columns beside the unknown gain do not explain, 1 where gains are known.
     """
@@ -229,8 +230,10 @@ class Estimator:
             (r.b - r.W @ th - r.S @ found.shared) * (1.0 if not r.gain else v[r.gain])
             for r, th, v in zip(rows, found.theta, values, strict=True)
         ])  # fmt: skip
-        size = np.array([np.std(r.b) * (1.0 if not r.gain else abs(v[r.gain]))
-                         for r, v in zip(rows, values, strict=True)])  # fmt: skip
+        known = self.equation.rows
+        size = np.array([
+            np.std(known.rigid[:, j] + max(v["Ia"], 0.0) * known.fixed[:, j, 0]) for j, v in enumerate(values)
+        ])  # fmt: skip
         return DriveFit(
             delay, float(np.sqrt(factor * np.sum((np.array(shifts) - np.mean(shifts)) ** 2))), loop, values, sigma,
             masses, np.sqrt(factor * np.sum((np.array(others) - masses) ** 2, axis=0)),

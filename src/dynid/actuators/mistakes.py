@@ -170,10 +170,17 @@ def doubts_about_fit(
     period = max(part.period for part in parts)
     if sought:
         warnings += _doubts_about_delay(fit, period)
-    poor = [j for j in range(robot.n) if fit.nrmse[j] > POOR]
-    if poor:
-        warnings.append(_explain_poor_fit(equation, fit, poor))
     names = robot.joint_names
+    still = [j for j in range(robot.n) if max(float(np.ptp(part.q[:, j])) for part in parts) < STILL]
+    low = [j for j in range(robot.n) if _torque_beyond_limit(equation, fit, j) and j not in still]
+    poor = [j for j in range(robot.n) if fit.nrmse[j] > POOR and j not in still]
+    if low:
+        warnings.append(Message(
+            "torque_limit_too_low", "the motion of joints {joints} needs more than their max_torque",
+            "check max_torque", joints=[names[j] for j in low],
+        ))  # fmt: skip
+    elif poor:
+        warnings.append(_explain_poor_fit(equation, fit, poor, sought))
     negative = [names[j] for j in range(robot.n)
                 if fit.values[j]["Ia"] + 3.0 * fit.sigma[j]["Ia"] < 0.0 and fit.nrmse[j] <= POOR]  # fmt: skip
     if negative:
@@ -187,12 +194,6 @@ def doubts_about_fit(
         warnings.append(Message(
             "damping_negative", "the damping of joints {joints} is negative: kd of the controller may be too large, or "
             "its loop is closed with delayed positions", "check kd, and say loop = 'host' or 'drive'", joints=brakes,
-        ))  # fmt: skip
-    low = [j for j in range(robot.n) if _torque_beyond_limit(equation, fit, j)]
-    if low:
-        warnings.append(Message(
-            "torque_limit_too_low", "the motion of joints {joints} needs more than their max_torque",
-            "check max_torque", joints=[names[j] for j in low],
         ))  # fmt: skip
     spread = [names[j] for j in range(robot.n) if np.ptp(fit.delays) > 0.0 and fit.nrmse[j] < POOR
               and abs(fit.delays[j] - fit.delay) > max(3e-3, 6.0 * fit.delay_sigma)]  # fmt: skip
@@ -262,7 +263,7 @@ def note_on_periods(fit: DriveFit, period: float) -> tuple[Message, ...]:
     ),)  # fmt: skip
 
 
-def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int]) -> Message:
+def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int], sought: bool) -> Message:
     """Message on torques that are not explained, with the mistake that would explain them, if one does."""
     names, c = equation.robot.joint_names, equation.controller
     known = not any(c.unknown(j) for j in range(len(names)))
@@ -270,7 +271,7 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int]) ->
     what = "torques of joints {joints} are explained badly (up to {error:.0f} % are left)"
     if known:
         tries = {
-            "gains_swapped": (replace(c, kp=c.kd, kd=c.kp), "with kp and kd exchanged", "exchange them"),
+            "gains_swapped": (replace(c, kp=c.kd, kd=c.kp), "with kp and kd exchanged", "exchange them in the controller"),
             "gains_per_degree": (
                 replace(c, kp=c.kp * DEGREES, kd=c.kd * DEGREES), "with gains per degree in place of per radian",
                 "multiply kp and kd by 57.3",
@@ -281,15 +282,17 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int]) ->
             ),
         }  # fmt: skip
         errors = {}
+        if not sought:
+            tries["delay_wrong"] = (c, "with a delay by the data", "leave out the delay that was given")
         for code, (controller, _, _) in tries.items():
             estimator = Estimator(equation.with_controller(controller))
             start, _ = estimator.search_delay(fit.loop)
-            errors[code] = float(np.median(estimator.solve(start, fit.loop, seek_delay=True).nrmse))
+            errors[code] = float(np.median(estimator.solve(start, fit.loop, seek_delay=True).nrmse[list(poor)]))
         best = min(errors, key=errors.__getitem__)
-        if errors[best] < 0.5 * float(np.median(fit.nrmse)) and errors[best] < POOR:
+        if errors[best] < 0.5 * float(np.median(fit.nrmse[list(poor)])) and errors[best] < POOR:
             return Message(
-                best, what + "; {how} only {better:.0f} %", "{fix} in {controller}", **found, how=tries[best][1],
-                better=100.0 * errors[best], fix=tries[best][2], controller=Option("controller"),
+                best, what + "; {how} only {better:.0f} %", "{fix}", **found, how=tries[best][1],
+                better=100.0 * errors[best], fix=tries[best][2],
             )  # fmt: skip
     return Message(
         "poor_fit", what, "check gains, units, the order of joints, contacts of the robot with its surroundings, and "
@@ -304,7 +307,7 @@ def _torque_beyond_limit(equation: Equation, fit: DriveFit, j: int) -> bool:
         return False
     rows = equation.rows
     need = rows.rigid[:, j] + rows.fixed[:, j, 0] * max(fit.values[j]["Ia"], 0.0)
-    return bool(np.mean(np.abs(need) > 1.2 * limit + 3.0 * fit.residuals[:, j].std()) > 0.02)
+    return bool(np.mean(np.abs(need) > 1.2 * limit) > 0.03)
 
 
 def torque_limits(equation: Equation, fit: DriveFit) -> Array:

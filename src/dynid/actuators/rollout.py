@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dynid.actuators.controller import Controller, applied_command, import_mujoco, limit_rate
+from dynid.actuators.controller import Controller, applied_command, import_mujoco, limit_rate, read_controller
 from dynid.actuators.equation import HeldSignals, fit_spline, knot_spacing
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.errors import IdentificationError
 from dynid.logs.commands import CommandedMotion
+from dynid.logs.simulate import Sampled
 from dynid.robot.inertia import to_body
+from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot, composite_inertias
 from dynid.robot.transform import Array, Transform, quaternion_from_rotation
 
@@ -217,12 +219,13 @@ def _friction_softness(mujoco: Any, robot: Robot) -> dict[str, tuple[Any, Any]]:
 class Windows:
     """Equal windows of a recording that rollouts start at: states at their beginnings, commands, recorded positions.
 
-    step (s) divides the period of the recording `stride` times; samples are at multiples of the period.
+    step (s) divides the period of the recording `stride` times; samples are at multiples of the period. whole: one
+    window from the first sample on.
     """
 
     def __init__(
         self, parts: Sequence[CommandedMotion], controller: Controller, length: float, cutoff: float, *,
-        most: int | None = WINDOWS, overlap: float = 0.0,
+        most: int | None = WINDOWS, whole: bool = False,
     ) -> None:  # fmt: skip
         self.period = float(np.median([part.period for part in parts]))
         self.stride = max(int(np.ceil(self.period / STEP - 1e-6)), 1)
@@ -240,8 +243,8 @@ class Windows:
             self._held.append(HeldSignals(part.t, np.hstack(commands), controller.rate))
             self.has_pwm = "pwm" in part.commands
             first = max(0.1, 6.0 * part.period)
-            starts = np.arange(part.t[0] + first, part.t[-1] - length - self.period, length * (1.0 - overlap))
-            snapped = part.t[np.searchsorted(part.t, starts)]
+            starts = np.arange(part.t[0] + first, part.t[-1] - length - self.period, length)
+            snapped = part.t[:1] if whole else part.t[np.searchsorted(part.t, starts)]
             self._starts += [(i, float(t)) for t in snapped]
         if most is not None and len(self._starts) > most:
             chosen = np.linspace(0, len(self._starts) - 1, most).round().astype(np.int64)
@@ -365,3 +368,68 @@ def rollout_errors(
         np.array(used), table[:, 0], table[:, 1], table[:, 2], np.array(joints), np.array(counts), *curve
     )
 
+
+def simulate_actuators(
+    robot: Robot,
+    motion: Motion | Sampled,
+    *,
+    controller: Any = None,
+    delay: float = 0.0,
+    armature: float | Sequence[float] | None = None,
+    damping: float | Sequence[float] | None = None,
+    frictionloss: float | Sequence[float] | None = None,
+    rate: float = 200.0,
+    bits: int | None = None,
+    seed: int = 0,
+) -> dict[str, Array]:
+    """Simulate a robot whose drives follow a motion as their command, by MuJoCo: a recording for `identify_actuators`.
+
+    Parameters
+    ----------
+    robot : Robot
+        On a fixed base; armature, damping and frictionloss are its file's where none are given, one or one per joint.
+    motion : Motion or Excitation
+        The commands; an excitation is sampled at `rate`.
+    controller : mapping or TOML file
+        As for `identify_actuators`; its gains must be known.
+    delay : float
+        Seconds until a command acts.
+    rate : float
+        Samples per second of an excitation; a Motion has its own.
+    bits : int
+        Resolution of the encoders, per turn or per m; None: exact.
+    seed : int
+        Of the encoders' zeros.
+
+    Returns
+    -------
+    dict
+        Columns t, q1, q2, ..., q_cmd1, q_cmd2, ...
+
+    """
+    simulator = Simulator(robot)
+    if isinstance(motion, Sampled):
+        motion = motion.motion(rate)
+    known = read_controller(controller, robot)
+    if any(known.unknown(j) for j in range(robot.n)) or set(known.kind) != {"position"}:
+        raise IdentificationError(
+            "controller_not_simulated", "recordings are simulated of position controllers with known gains",
+            "give kind = 'position', kp and kd",
+        )  # fmt: skip
+    nominal = Drives.nominal(robot, known)
+    given = {"armature": armature, "damping": damping, "frictionloss": frictionloss}
+    new = {key: np.broadcast_to(np.asarray(x, dtype=np.float64), (robot.n,)).copy()
+           for key, x in given.items() if x is not None}  # fmt: skip
+    drives = replace(nominal, delay=delay, **new)  # type: ignore[arg-type]
+    still = CommandedMotion("simulated", motion.t, motion.q, None, {"q_cmd": motion.q})
+    length = float(motion.t[-1] - motion.t[0])
+    windows = Windows([still], known, length, 10.0, whole=True)
+    q = simulator.rollout(drives, windows)[0][: len(motion.t)]
+    if bits is not None:
+        step = 2.0 * np.pi / 2**bits
+        zero = np.random.default_rng(seed).uniform(0.0, step, robot.n)
+        q = np.floor((q + zero) / step) * step - zero + 0.5 * step
+    columns = {"t": motion.t[: len(q)]}
+    for name, block in (("q", q), ("q_cmd", motion.q[: len(q)])):
+        columns |= {f"{name}{j + 1}": np.ascontiguousarray(x) for j, x in enumerate(block.T)}
+    return columns
