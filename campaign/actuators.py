@@ -100,7 +100,7 @@ def run_case(seed: int, *, polish: bool) -> dict[str, Any]:
 
 
 def inside_intervals(result: Actuators, drive: Drive) -> tuple[int, int]:
-    """How many true values of armature, damping, dry friction and delay are inside their 95 % intervals, of how many."""
+    """Count true armatures, dampings, dry frictions and delays inside their 95 % intervals, and all of them."""
     true = np.concatenate([drive.armature, drive.damping, drive.friction])
     n = 3 * len(drive.armature)
     low, high = result.intervals[:n].T
@@ -127,16 +127,16 @@ def main(arguments: list[str] | None = None) -> int:
         drive, result = r["drive"], r["linear"]
         limit = DELAY_100 if drive.rate <= 100.0 else DELAY
         delays.append(abs(result.delay - drive.delay) / limit)
-        error = np.abs(result.of("Ia") / drive.armature - 1.0)
-        armatures += error.tolist()
+        off = np.abs(result.of("Ia") / drive.armature - 1.0)
+        armatures += off.tolist()
         rollouts.append(r["rollout"])
         seconds.append(r["seconds"])
         inside, of = inside_intervals(result, drive)
         hits, total = hits + inside, total + of
         line = (
             f"{seed:4d} {r['robot']:9s} {drive.rate:5.0f} Hz {drive.bits} bit {drive.loop:5s} "
-            f"{'memory' if drive.memory else 'plain '} {'limit' if np.isfinite(drive.max_torque).all() and drive.max_torque.max() < 999 else '     '} "
-            f"delay {1e3 * (result.delay - drive.delay):+.2f} ms, armature {100 * error.max():5.1f} %, rollout "
+            f"{'memory' if drive.memory else 'plain '} {'limit' if drive.max_torque.max() < 999.0 else '     '} "
+            f"delay {1e3 * (result.delay - drive.delay):+.2f} ms, armature {100 * off.max():5.1f} %, rollout "
             f"{1e3 * r['rollout']:.2f} mrad, {r['seconds']:.1f} s, inside {inside}/{of}"
         )  # fmt: skip
         if "polished" in r:
@@ -147,17 +147,17 @@ def main(arguments: list[str] | None = None) -> int:
             line += f"; polished {1e3 * r['after']:.2f} mrad, {used[-1]} rollouts, inside {inside}/{of}"
         sys.stdout.write(line + (f" [{', '.join(w.code for w in result.warnings)}]" if result.warnings else "") + "\n")
         sys.stdout.flush()
-    rows = [
-        ("delay within its limit", np.mean(np.array(delays) <= 1.0), 0.95),
-        ("armatures within 5 %", np.mean(np.array(armatures) <= ARMATURE), 0.90),
-        ("rollouts within 3 mrad at 0.5 s", np.mean(np.array(rollouts) <= ROLLOUT), 1.0),
-        ("runs within 5 CPU s", np.mean(np.array(seconds) <= SECONDS), 0.95),
+    rows: list[tuple[str, float, float]] = [
+        ("delay within its limit", float(np.mean(np.array(delays) <= 1.0)), 0.95),
+        ("armatures within 5 %", float(np.mean(np.array(armatures) <= ARMATURE)), 0.90),
+        ("rollouts within 3 mrad at 0.5 s", float(np.mean(np.array(rollouts) <= ROLLOUT)), 1.0),
+        ("runs within 5 CPU s", float(np.mean(np.array(seconds) <= SECONDS)), 0.95),
         ("true values inside 95 % intervals", hits / max(total, 1), COVERED),
     ]
     if after:
         rows += [
-            ("polished rollouts within 0.5 mrad", np.mean(np.array(after) <= POLISHED), 0.95),
-            ("at most 100 rollouts", np.mean(np.array(used) <= 100), 1.0),
+            ("polished rollouts within 0.5 mrad", float(np.mean(np.array(after) <= POLISHED)), 0.95),
+            ("at most 100 rollouts", float(np.mean(np.array(used) <= 100)), 1.0),
             ("inside intervals after polishing", hits_after / max(total_after, 1), COVERED),
         ]
     missed = failed

@@ -128,8 +128,8 @@ def record(text: str, drive: Drive, command: Any, duration: float, *, seed: int 
     lsb = 2.0 * np.pi / 2**drive.bits
     phase = rng.uniform(0.0, lsb, n)
     period = 1.0 / drive.rate
-    ticks = int(round(duration * drive.rate))
-    steps = int(round(duration / STEP))
+    ticks = round(duration * drive.rate)
+    steps = round(duration / STEP)
     commands = np.array([command(k * period) for k in range(ticks)])
     out = {key: np.zeros((ticks, n)) for key in ("q", "q_true", "v")}
     events = 0

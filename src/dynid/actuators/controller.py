@@ -189,7 +189,7 @@ def _controller_of_table(table: Mapping[str, Any], robot: Robot, source: str) ->
             "drive: the drive closes the loop; host: torques are computed from the recorded positions and held",
             source=source, loop=str(loop),
         )  # fmt: skip
-    arrays = {key: np.array(values[key], dtype=np.float64) for key in _PER_JOINT[1:]}
+    arrays: dict[str, Any] = {key: np.array(values[key], dtype=np.float64) for key in _PER_JOINT[1:]}
     return Controller(names, tuple(values["kind"]), **arrays, rate=float(rate), loop=loop, source=source)
 
 
@@ -284,7 +284,13 @@ def _gains_of_actuator(mujoco: Any, model: Any, k: int, file: str, joint: str) -
     bias_type, none = int(model.actuator_biastype[k]), int(mujoco.mjtBias.mjBIAS_NONE)
     fixed = int(model.actuator_gaintype[k]) == int(mujoco.mjtGain.mjGAIN_FIXED)
     affine = bias_type in (none, int(mujoco.mjtBias.mjBIAS_AFFINE))
-    plain = int(model.actuator_dyntype[k]) == int(mujoco.mjtDyn.mjDYN_NONE) and gear > 0.0 and fixed and affine and not bias[0]
+    plain = (
+        int(model.actuator_dyntype[k]) == int(mujoco.mjtDyn.mjDYN_NONE)
+        and gear > 0.0
+        and fixed
+        and affine
+        and not bias[0]
+    )
     limit = math.inf
     if model.actuator_forcelimited[k]:
         limit = gear * float(np.abs(model.actuator_forcerange[k]).min())
@@ -310,9 +316,7 @@ def import_mujoco(what: str) -> Any:
     try:
         import mujoco
     except ImportError as error:
-        raise ControllerError(
-            "needs_extra_package", "{what} needs MuJoCo", "pip install mujoco", what=what
-        ) from error
+        raise ControllerError("needs_extra_package", "{what} needs MuJoCo", "pip install mujoco", what=what) from error
     return mujoco
 
 

@@ -6,12 +6,14 @@ its samples and shifted by a delay; every column passes the same zero-phase low-
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import BSpline, make_lsq_spline
 from scipy.signal import firwin, oaconvolve
 
@@ -46,7 +48,7 @@ RECIPE = ("coulomb", "tanh", "stop0.001", "stop0.01", LEAD)
 """Blocks of dry friction: their sum is what a sliding joint feels. LEAD turns before the velocity does."""
 
 _LEAD_TIME, _LEAD_WIDTH = 0.0095, 0.01
-"""Seconds by which MuJoCo's soft dry friction leads, with its defaults, and the velocity (rad/s) over which it turns."""
+"""Seconds by which MuJoCo's soft dry friction leads by default, and the velocity (rad/s) over which it turns."""
 
 
 def fit_spline(t: Array, q: Array, spacing: float) -> BSpline:
@@ -69,7 +71,7 @@ def split_at_gaps(logs: Sequence[CommandedMotion]) -> list[CommandedMotion]:
         limit = max(5.0 * log.period, 0.02)
         cuts = np.flatnonzero(np.diff(log.t) > limit)
         edges = np.r_[log.t[0], 0.5 * (log.t[cuts] + log.t[cuts + 1]), log.t[-1] + log.period]
-        parts += [log.between(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        parts += [log.between(a, b) for a, b in pairwise(edges)]
     long = [part for part in parts if len(part.t) > 20 and part.t[-1] - part.t[0] >= SHORTEST]
     if not long:
         raise LogError(
@@ -151,12 +153,12 @@ class HeldSignals:
     def means(self, at: Array, width: float, delay: float) -> Array:
         """Means over cells of a width (s) about instants, of the signals delayed by some seconds."""
         edges = np.r_[at - 0.5 * width, at[-1] + 0.5 * width] - delay - self._lag
-        return np.diff(self._integrals(edges), axis=0) / np.diff(edges)[:, None]
+        return np.asarray(np.diff(self._integrals(edges), axis=0) / np.diff(edges)[:, None])
 
     def values(self, at: Array, delay: float) -> Array:
         """Values at instants of the signals delayed by some seconds."""
         index, after = self._cell(at - delay - self._lag)
-        return self._x[index] + after[:, None] * self._rise[index]
+        return np.asarray(self._x[index] + after[:, None] * self._rise[index])
 
     def _cell(self, x: Array) -> tuple[Any, Array]:
         index = np.clip(np.searchsorted(self._edges, x, side="right") - 1, 0, len(self._x) - 1)
@@ -214,7 +216,9 @@ class StretchColumns:
         v = part.v if part.v is not None else self.spline(part.t, 1)
         self._measured = HeldSignals(part.t, np.hstack([part.q, v]), rate)
 
-    def drive(self, c: Controller, delay: float, loop: str, sensor_delay: float) -> tuple[Array, dict[str, Array], Array]:
+    def drive(
+        self, c: Controller, delay: float, loop: str, sensor_delay: float
+    ) -> tuple[Array, dict[str, Array], Array]:
         """Torque of the known gains (N, n), what unknown ones multiply, and the torque without its limit."""
         n = self.q.shape[1]
         held = self._held.means(self.t, GRID, delay).reshape(-1, 4, n)
@@ -271,7 +275,7 @@ class Equation:
         self.stretches = stretches or [
             StretchColumns(robot, part, bandwidth, controller, self.blocks, links) for part in parts
         ]
-        half = max(int(round(0.9 / bandwidth.cutoff / GRID)), 2)
+        half = max(round(0.9 / bandwidth.cutoff / GRID), 2)
         self._taps = firwin(2 * half + 1, bandwidth.cutoff, fs=1.0 / GRID)
         self._half = half
         self._step = max(int(0.25 / bandwidth.cutoff / GRID), 1)
@@ -332,12 +336,12 @@ class Equation:
         )
 
     @cached_property
-    def block_numbers(self) -> Array:
+    def block_numbers(self) -> NDArray[np.int64]:
         """Number of the block of about a second to which each row belongs."""
         numbers, first = [], 0
         for s in self.stretches:
             t = s.t[self._half : len(s.t) - self._half : self._step]
-            count = max(int(round((t[-1] - t[0]) / BLOCK)), 1)
+            count = max(round((t[-1] - t[0]) / BLOCK), 1)
             own = np.minimum(((t - t[0]) / (t[-1] - t[0]) * count).astype(np.int64), count - 1)
             numbers.append(first + own)
             first += count

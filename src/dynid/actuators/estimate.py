@@ -171,7 +171,7 @@ class Estimator:
         for j, rows in enumerate(self.joint_rows(delay, loop, seek_delay=False)):
             root = 1.0 if self.weights is None else np.sqrt(self.weights[:, j])[:, None]
             Z = np.column_stack([rows.W, rows.S, rows.b]) * root
-            R = np.linalg.qr(Z, mode="r")
+            R = np.asarray(np.linalg.qr(Z, mode="r"), dtype=np.float64)
             own.append(0.5 * len(Z) * np.log(max(R[-1, -1] ** 2 / len(Z), 1e-30)))
         return float(np.sum(own)), np.array(own)
 
@@ -201,7 +201,9 @@ class Estimator:
             grams = [r.grams(blocks, None if self.weights is None else self.weights[:, j]) for j, r in enumerate(rows)]
             whole = [g.sum(axis=0) for g in grams]
             first = _solve(whole, rows, np.ones(len(rows)))
-            counts = np.array([len(blocks) if self.weights is None else self.weights[:, j].sum() for j in range(len(rows))])
+            counts = np.array(
+                [len(blocks) if self.weights is None else self.weights[:, j].sum() for j in range(len(rows))]
+            )
             noise = _squares(rows, first, self.weights) / counts
             found = _solve(whole, rows, noise)
             shift = float(found.shared[0]) if seek_delay else 0.0
@@ -238,7 +240,8 @@ class Estimator:
             delay, float(np.sqrt(factor * np.sum((np.array(shifts) - np.mean(shifts)) ** 2))), loop, values, sigma,
             masses, np.sqrt(factor * np.sum((np.array(others) - masses) ** 2, axis=0)),
             np.sqrt((residuals**2).mean(axis=0)) / np.maximum(size, 1e-12),
-            0.5 * float((counts * np.log(_squares(rows, found, self.weights) / counts)).sum()), float(student.ppf(0.975, max(count - 1, 1))),
+            0.5 * float((counts * np.log(_squares(rows, found, self.weights) / counts)).sum()),
+            float(student.ppf(0.975, max(count - 1, 1))),
             np.array([_unexplained_share(r) if r.gain else 1.0 for r in rows]), self._recipe(rows, found, values),
             np.full(len(rows), delay) if own is None else own, residuals,
         )  # fmt: skip
@@ -319,7 +322,7 @@ def _squares(rows: Sequence[JointRows], found: Solution, weights: Array | None) 
 def _unexplained_share(rows: JointRows) -> float:
     """Share of the last column, the known torque, that the other columns do not explain."""
     size = np.sqrt(np.maximum((rows.W**2).mean(axis=0), 1e-300))
-    R = np.linalg.qr(rows.W / size, mode="r")
+    R = np.asarray(np.linalg.qr(rows.W / size, mode="r"), dtype=np.float64)
     return float(abs(R[-1, -1]) / max(np.linalg.norm(R[:, -1]), 1e-300))
 
 
@@ -373,7 +376,8 @@ def add_method_spread(fit: DriveFit, others: Sequence[DriveFit]) -> DriveFit:
         sigma.append({key: float(np.hypot(x, spread[key])) for key, x in own.items()})
     shift = float(np.sqrt(np.mean([(other.delay - fit.delay) ** 2 for other in others])))
     masses = np.sqrt(np.mean([(other.masses - fit.masses) ** 2 for other in others], axis=0))
+    timing = float(np.hypot(np.hypot(fit.delay_sigma, shift), TIMING * (fit.delay_sigma > 0.0)))
     return replace(
-        fit, sigma=sigma, delay_sigma=float(np.hypot(np.hypot(fit.delay_sigma, shift), TIMING * (fit.delay_sigma > 0.0))),
+        fit, sigma=sigma, delay_sigma=timing,
         masses_sigma=np.hypot(fit.masses_sigma, masses),
     )  # fmt: skip

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.actuators.controller import Controller, read_controller
 from dynid.actuators.equation import RECIPE, Equation, choose_bandwidth, split_at_gaps
@@ -47,6 +48,7 @@ HELD_OUT = 0.25
 SCALE = 0.03
 """Share of the known torque that other columns must leave for it to fix the scale of unknown gains."""
 
+FIELDS_OF_SYMBOLS = (("armature", "Ia"), ("damping", "Fv"), ("frictionloss", "Fc"), ("offset", "Fo"))
 GAINS = ("kp", "kd", "gain", "torque_constant")
 
 
@@ -138,7 +140,8 @@ class Actuators:
             "gains_sigma": {key: _plain(x) for key, x in self.gains.sigma.items()},
             "nrmse": _plain(self.nrmse), "cutoff": self.cutoff, "zero_offsets": _plain(self.zero_offsets),
             "rollout": None if r is None else {
-                key: _plain(getattr(r, key)) for key in ("horizons", "nominal", "before", "after", "by_joint", "windows")
+                key: _plain(getattr(r, key))
+                for key in ("horizons", "nominal", "before", "after", "by_joint", "windows")
             },
             "rollouts": self.rollouts, "polished": self.polished,
             "unidentifiable": list(self.unidentifiable), "warnings": list(self.warnings), "notes": list(self.notes),
@@ -207,7 +210,7 @@ def _from_record(data: Mapping[str, Any]) -> Actuators:
     rows = data["parameters"]
     c, r, curves = data["controller"], data["rollout"], data["curves"]
     controller = Controller(
-        robot.joint_names, tuple(c["kind"]), **{key: _numbers(c[key]) for key in _CONTROLLER},
+        robot.joint_names, tuple(c["kind"]), **_controller_numbers(c),
         rate=float(_numbers(c["rate"])), loop=c["loop"], source=str(c["source"]),
     )  # fmt: skip
     if {len(_numbers(c[key])) for key in _CONTROLLER} != {robot.n} or len(controller.kind) != robot.n:
@@ -226,6 +229,11 @@ def _from_record(data: Mapping[str, Any]) -> Actuators:
         float(data["cutoff"]), tuple(data["recipe"]), _numbers(data["zero_offsets"]), rollout, int(data["rollouts"]),
         bool(data["polished"]), **messages,
     )  # fmt: skip
+
+
+def _controller_numbers(c: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers of a controller, by the names of its fields."""
+    return {key: _numbers(c[key]) for key in _CONTROLLER}
 
 
 def _parameter_names(robot: Robot) -> dict[str, Parameter]:
@@ -439,7 +447,9 @@ class _Job:
         for factor in (0.65, 1.4):
             try:
                 other = equation.with_cutoff(factor * equation.bandwidth.cutoff)
-                made.append(Estimator(other, sensor_delay=self.sensor_delay).solve(fit.delay, fit.loop, seek_delay=seek))
+                made.append(
+                    Estimator(other, sensor_delay=self.sensor_delay).solve(fit.delay, fit.loop, seek_delay=seek)
+                )
             except DynidError:
                 continue  # a stretch too short for the lower one
         plain = equation.without_block("tanh")
@@ -452,7 +462,9 @@ class _Job:
             self.robot, equation.parts, equation.bandwidth, equation.controller, friction=(*RECIPE, "load"),
             links=self.links,
         )  # fmt: skip
-        other = Estimator(loaded, sensor_delay=self.sensor_delay).solve(fit.delay, fit.loop, seek_delay=self.delay is None)
+        other = Estimator(loaded, sensor_delay=self.sensor_delay).solve(
+            fit.delay, fit.loop, seek_delay=self.delay is None
+        )
         gain = (fit.residuals**2).sum(axis=0) / (other.residuals**2).sum(axis=0)
         clear = [j for j in range(self.robot.n) if gain[j] > 1.1 and other.values[j]["Fl"] > 5.0 * other.sigma[j]["Fl"]]
         if not clear:
@@ -464,7 +476,7 @@ class _Job:
             values[j]["Fc"] += other.values[j]["Fl"] * mean[j]  # what a simulator without it needs on average
         return replace(fit, values=values, sigma=sigma, recipe=other.recipe), equation
 
-    def _unidentifiable(self, fit: DriveFit) -> tuple[tuple[Message, ...], Array]:
+    def _unidentifiable(self, fit: DriveFit) -> tuple[tuple[Message, ...], NDArray[np.bool_]]:
         """Messages on what the data cannot tell, and a mask of joints of which nothing is known."""
         names, c = self.robot.joint_names, self.controller
         hidden = np.zeros(self.robot.n, dtype=np.bool_)
@@ -501,13 +513,13 @@ class _Job:
                  if x > 0.35 and e < 0.3]  # fmt: skip
         if loose:
             self.warnings.append(Message(
-                "backlash", "joints {joints} seem to have backlash: while the torque changes its sign, {share:.0f} % of "
-                "the links' torque is missing", "a simulator holds it as a loose joint; check the gears", joints=loose,
-                share=100.0 * float(np.nanmax(share)),
+                "backlash", "joints {joints} seem to have backlash: while the torque changes its sign, {share:.0f} % "
+                "of the links' torque is missing", "a simulator holds it as a loose joint; check the gears",
+                joints=loose, share=100.0 * float(np.nanmax(share)),
             ))  # fmt: skip
 
     def _rollouts(
-        self, equation: Equation, fit: DriveFit, before: Drives, hidden: Array
+        self, equation: Equation, fit: DriveFit, before: Drives, hidden: NDArray[np.bool_]
     ) -> tuple[Polished | None, RolloutErrors | None, int]:
         """Polish, if asked for, and errors on held-out motion."""
         try:
@@ -522,7 +534,7 @@ class _Job:
             if windows.count:
                 sigma = {
                     field: np.where(hidden, np.nan, [s[symbol] for s in fit.sigma])
-                    for field, symbol in (("armature", "Ia"), ("damping", "Fv"), ("frictionloss", "Fc"), ("offset", "Fo"))
+                    for field, symbol in FIELDS_OF_SYMBOLS
                 }  # fmt: skip
                 for key in ("kp", "kd", "gain"):
                     own = np.array([s.get(key, np.nan) for s in fit.sigma])
@@ -558,7 +570,7 @@ class _Job:
 
     def _result(
         self, equation: Equation, fit: DriveFit, polished: Polished | None, errors: RolloutErrors | None, rollouts: int,
-        unidentifiable: tuple[Message, ...], hidden: Array,
+        unidentifiable: tuple[Message, ...], hidden: NDArray[np.bool_],
     ) -> Actuators:  # fmt: skip
         """Result with the values of the last step."""
         robot, n = self.robot, self.robot.n
@@ -572,8 +584,7 @@ class _Job:
                 if key in fit.sigma[j]:
                     gains_sigma[key][j] = fit.sigma[j][key]
         if polished is not None:
-            fields = {"Ia": "armature", "Fv": "damping", "Fc": "frictionloss", "Fo": "offset"}
-            for symbol, field_name in fields.items():
+            for field_name, symbol in FIELDS_OF_SYMBOLS:
                 own = polished.sigma.get(field_name, np.full(n, np.nan))
                 table[symbol] = np.where(np.isfinite(own), getattr(drives, field_name), table[symbol])
                 spread[symbol] = np.where(np.isfinite(own), own, spread[symbol])
@@ -615,6 +626,7 @@ class _Job:
 
 def _drives_of_fit(equation: Equation, fit: DriveFit) -> Drives:
     """What a simulator needs of a fit."""
+
     def values(symbol: str) -> Array:
         return np.array([v[symbol] for v in fit.values])
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynid.actuators.controller import COMMAND, Controller, ControllerError
+from dynid.actuators.controller import COMMAND, Controller
 from dynid.actuators.equation import Equation
 from dynid.actuators.estimate import DriveFit, Estimator
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError
@@ -271,7 +271,7 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int], so
     what = "torques of joints {joints} are explained badly (up to {error:.0f} % are left)"
     if known:
         tries = {
-            "gains_swapped": (replace(c, kp=c.kd, kd=c.kp), "with kp and kd exchanged", "exchange them in the controller"),
+            "gains_swapped": (replace(c, kp=c.kd, kd=c.kp), "with kp and kd exchanged", "exchange them"),
             "gains_per_degree": (
                 replace(c, kp=c.kp * DEGREES, kd=c.kd * DEGREES), "with gains per degree in place of per radian",
                 "multiply kp and kd by 57.3",

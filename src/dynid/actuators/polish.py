@@ -97,7 +97,7 @@ class _Problem:
     def residuals(self, drives: Drives, q: Array | None = None, v: Array | None = None) -> Array:
         """Errors (windows, samples, n) of a rollout, rad; the first sample is the start itself."""
         found = self.simulator.rollout(drives, self.windows, q=q, v=v)
-        return np.clip(np.nan_to_num(found - self.windows.measured, nan=1.0), -1.0, 1.0)
+        return np.asarray(np.clip(np.nan_to_num(found - self.windows.measured, nan=1.0), -1.0, 1.0))
 
     def jacobian(self, drives: Drives, r: Array, scales: Array) -> Array:
         """Derivatives (windows, samples, n, columns)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Simulator:
     def __init__(self, robot: Robot) -> None:
         check_rollouts_possible(robot)
         self.mujoco = mujoco = import_mujoco("simulating the robot")
-        import mujoco.rollout  # noqa: F811
+        import_module("mujoco.rollout")
 
         self.robot = robot
         spec = mujoco.MjSpec()
@@ -93,7 +94,9 @@ class Simulator:
             )
             kind = mujoco.mjtJoint.mjJNT_HINGE if link.kind == "revolute" else mujoco.mjtJoint.mjJNT_SLIDE
             joint = body.add_joint(name=link.joint, type=kind, axis=link.axis.tolist())
-            joint.solref_friction, joint.solimp_friction = soft.get(link.joint, (joint.solref_friction, joint.solimp_friction))
+            joint.solref_friction, joint.solimp_friction = soft.get(
+                link.joint, (joint.solref_friction, joint.solimp_friction)
+            )
             own = to_body(whole[k]) if whole[k][9] > 1e-9 else None
             body.explicitinertial = True
             body.mass = 1e-9 if own is None else float(own.mass)
@@ -171,7 +174,7 @@ class Simulator:
 
     def _rollout_of_host(self, drives: Drives, windows: Windows, state: Array) -> Array:
         """Rollout of torques that are computed at samples and held for one period, after the delay."""
-        model, mujoco, c, n = self.model, self.mujoco, drives.controller, self.robot.n
+        model, c, n = self.model, drives.controller, self.robot.n
         m, shift = windows.stride, drives.delay / windows.step
         before = int(np.ceil(max(shift, 0.0) / m)) + 1
         ticks = windows.steps // m
@@ -230,10 +233,11 @@ class Windows:
         self.period = float(np.median([part.period for part in parts]))
         self.stride = max(int(np.ceil(self.period / STEP - 1e-6)), 1)
         self.step = self.period / self.stride
-        self.samples = max(int(round(length / self.period)), 1)
+        self.samples = max(round(length / self.period), 1)
         self.steps = self.samples * self.stride
         self._starts: list[tuple[int, float]] = []
-        self._splines, self._held, self._measured = [], [], []
+        self._splines: list[Any] = []
+        self._held: list[HeldSignals] = []
         self.parts = list(parts)
         n = parts[0].q.shape[1]
         for i, part in enumerate(parts):
@@ -269,7 +273,9 @@ class Windows:
     def control(self, drives: Drives) -> Array:
         """What commands add to the torque (windows, steps, n): kp q_cmd + kd v_cmd + tau_ff, delayed and held."""
         c = drives.controller
-        at = np.arange(self.steps) * self.step  # MuJoCo's force of a step acts half a step before and after its instant
+        at: Array = (
+            np.arange(float(self.steps)) * self.step
+        )  # MuJoCo's force of a step acts half a step before and after its instant
         held = np.stack([self._held[i].means(t + at, self.step, drives.delay) for i, t in self._starts])
         held = held.reshape(self.count, self.steps, 4, self._n)
         servo = np.array([kind == "servo" for kind in c.kind])
@@ -285,7 +291,7 @@ class Windows:
 
     def commands_at_samples(self) -> Array:
         """Commands (windows, samples, 3, n) at the samples."""
-        at = np.arange(self.samples) * self.period + 0.25 * self.step
+        at: Array = np.arange(float(self.samples)) * self.period + 0.25 * self.step
         found = np.stack([self._held[i].values(t + at, 0.0) for i, t in self._starts])
         return found.reshape(self.count, self.samples, 4, self._n)[:, :, :3]
 
@@ -345,7 +351,8 @@ def rollout_errors(
         windows = Windows(parts, after.controller, horizon, cutoff)
         if not windows.count:
             continue
-        errors, per_joint, made = [], None, []
+        errors, per_joint = [], None
+        made: list[Array] = []
         for drives in (nominal, before, after):
             q = made[1] if drives is after and after is before and len(made) > 1 else simulator.rollout(drives, windows)
             made.append(q)
@@ -358,7 +365,7 @@ def rollout_errors(
         used.append(horizon)
         if horizon <= 2.0:
             k = int(np.argmax(np.ptp(windows.measured, axis=1).sum(axis=1)))
-            t = np.arange(windows.samples + 1) * windows.period
+            t: Array = np.arange(windows.samples + 1.0) * windows.period
             thin = slice(None, None, max(len(t) // 300, 1))
             curve = (t[thin], windows.measured[k][thin], made[0][k][thin], made[2][k][thin])
     if not rows or curve is None:
@@ -387,13 +394,15 @@ def simulate_actuators(
     Parameters
     ----------
     robot : Robot
-        On a fixed base; armature, damping and frictionloss are its file's where none are given, one or one per joint.
+        On a fixed base.
     motion : Motion or Excitation
         The commands; an excitation is sampled at `rate`.
     controller : mapping or TOML file
         As for `identify_actuators`; its gains must be known.
     delay : float
         Seconds until a command acts.
+    armature, damping, frictionloss : float or (n,)
+        kg m^2, N m s, N m; those of the robot's file where none are given.
     rate : float
         Samples per second of an excitation; a Motion has its own.
     bits : int

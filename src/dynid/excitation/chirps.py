@@ -7,8 +7,10 @@ then each makes steps, as fast as its limits allow. Both begin and end at rest i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import BSpline, make_interp_spline
 
 from dynid.errors import ExcitationError
@@ -103,7 +105,8 @@ def add_chirps_and_steps(found: Excitation, bounds: Limits) -> Excitation:
         there = _move(start, center, bounds)
         q = np.vstack([there, _chirps(center, bounds, share)[1:], _steps(center, bounds, share)[1:], there[-2::-1]])
         t = np.arange(len(q)) / _FINE
-        curve = make_interp_spline(t, q, k=5, bc_type=([(1, np.zeros(len(start))), (2, np.zeros(len(start)))],) * 2)
+        ends: Any = ([(1, np.zeros(len(start))), (2, np.zeros(len(start)))],) * 2
+        curve = make_interp_spline(t, q, k=5, bc_type=ends)
         shape = ChirpShape(found.shape, curve, float(t[-1]))
         reason, worst = _violation(found, shape, bounds)
         if reason is None:
@@ -122,7 +125,7 @@ def add_chirps_and_steps(found: Excitation, bounds: Limits) -> Excitation:
     )  # fmt: skip
 
 
-def _violation(found: Excitation, shape: ChirpShape, bounds: Limits) -> tuple[Message | None, Array]:
+def _violation(found: Excitation, shape: ChirpShape, bounds: Limits) -> tuple[Message | None, NDArray[np.bool_]]:
     """What a curve violates first, and the joints whose amplitude is to be halved."""
     n = len(bounds.velocity)
     everywhere = np.ones(n, dtype=np.bool_)

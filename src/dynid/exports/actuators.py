@@ -58,7 +58,9 @@ def with_actuators(data: bytes, result: Actuators) -> bytes:
             new |= {"kv": kd}
         elif tag == "general" and c.kind[j] == "position":
             new |= {"gainprm": kp, "biasprm": f"0 -{kp} -{kd}", "biastype": "affine"}
-        edits += attribute_edits(data, element, {k: v for k, v in new.items() if v is not None or k in element.attributes})
+        edits += attribute_edits(
+            data, element, {k: v for k, v in new.items() if v is not None or k in element.attributes}
+        )
     if missing:
         lines = []
         for j, joint, force in missing:
@@ -131,8 +133,8 @@ def write_isaac_lab(result: Actuators, name: str) -> str:
         )
     text = (
         f'"""Actuators of {robot.name!r}, identified by dynid: gains, armature, friction and delay.\n\n'
-        "Written for isaaclab.actuators.DelayedPDActuatorCfg; only the syntax of this file was checked, it was not run\n"
-        'in Isaac Lab.\n"""\n\n'
+        "Written for isaaclab.actuators.DelayedPDActuatorCfg; only the syntax of this file was checked, it was not\n"
+        'run in Isaac Lab.\n"""\n\n'
         "from isaaclab.actuators import DelayedPDActuatorCfg\n\n"
         f"DELAY = {result.delay:.6g}  # s\n"
         f"PHYSICS_STEP = {PHYSICS_STEP!r}  # s: the dt of your SimulationCfg\n"

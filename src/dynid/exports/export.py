@@ -119,7 +119,9 @@ def export(
         try:
             made = make()
             if drives is not None and suffix == ".xml":
-                made = made._replace(data=with_actuators(made.data, drives), notes=(*made.notes, *actuator_notes(drives)))
+                made = made._replace(
+                    data=with_actuators(made.data, drives), notes=(*made.notes, *actuator_notes(drives))
+                )
             with write_then_replace(path) as beside:
                 beside.write_bytes(made.data)
                 checked = _verify_before_rename(path, beside, subject, held)

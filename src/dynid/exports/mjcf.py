@@ -517,8 +517,9 @@ def update_mjcf(
     edits, more = _compiler_edits(file, folder, placed)
     end = b"\r\n" if b"\r\n" in file.data else b"\n"
     for body, x in placed.items():
-        own = file.nominal_inertia(body)
-        if subject.keeps_softness and body.find("inertial") is not None and np.allclose(x, own, rtol=1e-9, atol=1e-12):
+        before = file.nominal_inertia(body)
+        stated = body.find("inertial") is not None
+        if subject.keeps_softness and stated and np.allclose(x, before, rtol=1e-9, atol=1e-12):
             continue  # drives alone were identified
         edits += _inertial_edits(file, body, x, end)
     edits += _joint_edits(subject, file)

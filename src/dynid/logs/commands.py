@@ -10,17 +10,19 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.column_mapping import ColumnPlace, read_mapping
-from dynid.logs.column_names import WORDS, ColumnNameReader, Meaning, split_tokens, split_unit
+from dynid.logs.column_names import WORDS, ColumnNameReader, Meaning, si_factor, split_tokens, split_unit
 from dynid.logs.columns import assign_columns_to_joints
 from dynid.logs.log import CHUNK, Log
-from dynid.logs.read import FileSource, columns_of_batch, si_factor
+from dynid.logs.read import FileSource, columns_of_batch
 from dynid.logs.readers.table import Field, Wanted
 from dynid.messages import ANYTHING, Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 COMMANDS = ("q_cmd", "v_cmd", "tau_ff", "pwm")
-_COMMAND_WORDS = frozenset("cmd command commands commanded target targets desired des ref reference setpoint goal".split())
+_COMMAND_WORDS = frozenset(
+    "cmd command commands commanded target targets desired des ref reference setpoint goal".split()
+)
 _FEED_FORWARD = frozenset({"ff", "feedforward"})
 _PWM = frozenset({"pwm", "duty"})
 _CHANNEL = {"q": "q_cmd", "v": "v_cmd", "tau": "tau_ff"}

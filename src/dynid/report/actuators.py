@@ -44,18 +44,21 @@ class RolloutSection:
             return None
         shown = [("drives of the file", r.nominal, COLOURS[3]), ("linear estimate", r.before, COLOURS[0])]
         shown += [("polished", r.after, COLOURS[1])] if subject.polished else []
-        traces: list[Trace] = [line_trace(r.horizons, 1e3 * y, name, colour, mode="lines+markers") for name, y, colour in shown]
+        traces: list[Trace] = [
+            line_trace(r.horizons, 1e3 * y, name, colour, mode="lines+markers") for name, y, colour in shown
+        ]
         values = 1e3 * np.concatenate([y for _, y, _ in shown])
         layout = {
             "xaxis": log_axis("horizon [s]", float(r.horizons.min()), float(r.horizons.max())),
             "yaxis": log_axis("error [mrad]", float(values.min()), float(values.max())),
         }  # fmt: skip
         head = ("horizon s", *(f"{name} mrad" for name, _, _ in shown), "rollouts")
-        rows = [
-            [number_cell(float(h), f"{h:g}"), *(number_cell(1e3 * float(y[k]), number_text(1e3 * float(y[k]), 3)) for _, y, _ in shown),
-             number_cell(float(r.windows[k]), str(int(r.windows[k])))]
-            for k, h in enumerate(r.horizons)
-        ]  # fmt: skip
+        rows = []
+        for k, h in enumerate(r.horizons):
+            errors = [1e3 * float(y[k]) for _, y, _ in shown]
+            cells = [number_cell(x, number_text(x, 3)) for x in errors]
+            count = number_cell(float(r.windows[k]), str(int(r.windows[k])))
+            rows.append([number_cell(float(h), f"{h:g}"), *cells, count])
         said = (
             "Root mean square error of positions over joints, samples and windows: the simulated robot starts from a "
             "recorded state and follows the recorded commands. For prismatic joints read mm for mrad."
@@ -92,8 +95,8 @@ class DrivesSection:
         half = 1e3 * subject.quantile * subject.delay_sigma
         who = "the drive" if subject.loop == "drive" else "the host"
         text = (
-            f"Commands act {1e3 * subject.delay:.2f} ms late (95 % interval: {half:.2g} ms to both sides); {who} closes "
-            f"the loop. Columns were filtered at {subject.cutoff:.3g} Hz."
+            f"Commands act {1e3 * subject.delay:.2f} ms late (95 % interval: {half:.2g} ms to both sides); {who} "
+            f"closes the loop. Columns were filtered at {subject.cutoff:.3g} Hz."
         )
         rows = []
         for p, x, s, (low, high) in zip(subject.names, subject.values, subject.sigma, subject.intervals, strict=True):

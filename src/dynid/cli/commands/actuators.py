@@ -78,13 +78,12 @@ def actuators(
     terminal.check_output_path("--json", json, keep=inputs)
     both = sorted(set(logs) & set(validate or []))
     if both:
-        raise DynidError(
-            "log_used_twice", "{log}: given as a log and with --validate", "name it once", log=both[0]
-        )
+        raise DynidError("log_used_twice", "{log}: given as a log and with --validate", "name it once", log=both[0])
     known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
     reader = log_options.LogReader.from_options(
-        known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order, header=header, rows=rows,
+        known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order, header=header,
+        rows=rows,
     )  # fmt: skip
     with show_progress(screen) as tell:
         found = identify_actuators(
@@ -114,9 +113,7 @@ def _parse_delay(text: str) -> float | str:
     try:
         return float(text)
     except ValueError as error:
-        raise DynidError(
-            "option_malformed", "--delay {text}:", "give seconds, or auto", text=text
-        ) from error
+        raise DynidError("option_malformed", "--delay {text}:", "give seconds, or auto", text=text) from error
 
 
 def _parse_links(text: str | None) -> str | list[str]:

@@ -107,8 +107,14 @@ def excite(
 
     if pareto:
         refuse_unused_options(
-            {"--out": out, "--criterion": criterion, "--weights": weights, "--bound": bound, "--target": target,
-             "--for": purpose},
+            {
+                "--out": out,
+                "--criterion": criterion,
+                "--weights": weights,
+                "--bound": bound,
+                "--target": target,
+                "--for": purpose,
+            },
             "--pareto compares designs; take the weights of one for --criterion condition+scaling --weights",
         )
     keep = [Path(robot), *(file for file in (task, after) if file is not None)]

@@ -28,7 +28,9 @@ def show_actuators(found: Actuators, screen: Console) -> None:
     screen.print(parameters_table(found))
     for p, value, sigma in zip(found.names, found.values, found.sigma, strict=True):
         if p.symbol == "M":
-            print_line(screen, f"mass of {p.link}: {number_text(value, 4)} +- {number_text(found.quantile * sigma, 2)} kg")
+            print_line(
+                screen, f"mass of {p.link}: {number_text(value, 4)} +- {number_text(found.quantile * sigma, 2)} kg"
+            )
     if found.rollout is not None:
         screen.print(rollout_table(found))
         held = "on held-out motion, root mean square over joints; file: drives as the robot's file has them, no delay"
