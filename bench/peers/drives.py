@@ -51,7 +51,7 @@ def tables() -> Iterator[Table]:
         ),
         tuple(rows),
         "One process each, one core. mujoco.sysid is given the delay, the others find it; all start from the same "
-        "file. Delay, armature, friction: largest errors; rollouts of 0.5 s and 10 s on a motion that nobody learnt from, "
+        "file. Delay, armature, friction: largest errors; rollouts of 0.5 s and 10 s on another motion, "
         "against true positions, by the same simulator.",
     )
 
