@@ -344,8 +344,9 @@ changes("design_excitation", design, floor=-0.05)
 changes("design_excitation", lambda **k: design(obstacles=BLOCK, **k), clearance=0.05)
 refused("design_excitation", "needs something to keep away from", design, clearance=0.3)
 changes("design_excitation", design, tool_speed=0.3)
-for name, idle in (("obstacles", BLOCK), ("floor", -1.0), ("tool_speed", 0.3)):
-    refused("design_excitation", "belong to shape 'fourier'", design_points, **{name: idle})
+for name, one in (("obstacles", BLOCK), ("floor", -0.05), ("tool_speed", 0.3)):
+    changes("design_excitation", design_points, **{name: one})
+    refused("design_excitation", "a cell needs a motion", without, **{name: one})
 changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
 
 

@@ -81,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _logs_of(robot: Robot, name: str, place: Path) -> None:
     place.mkdir()
     if name == "puma560":
-        from dynid.robot.io.force_sensor import read_sensor
+        from dynid.robot.io.toml_table import read_sensor
 
         robot = robot.with_sensor(read_sensor(place.parent / "plate.toml"))
     log = simulate(robot, fourier_motion(robot, duration=20.0), noise=0.05, plate_noise=0.1)

@@ -19,7 +19,7 @@ import public_names
 from command_line import CommandLine, write_simulated
 from dynid import ForceSensor, deprecated
 from dynid.estimation.compare import Comparison
-from dynid.robot.io.force_sensor import read_sensor
+from dynid.robot.io.toml_table import read_sensor
 from fourier import fourier_motion
 from frictions import with_friction
 from plates import arm

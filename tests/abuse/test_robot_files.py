@@ -55,6 +55,7 @@ TABLES = {
     "only fixed": ('[[joint]]\ntype = "fixed"\n', "no joint moves"),
     "wrong type": ('[[joint]]\ntype = "ball"\n', "joint 1, type"),
     "not toml": ("[[joint\n", "not a TOML file"),
+    "thousands of digits": (f"[[joint]]\nd = {'9' * 5000}\n", "not a TOML file"),
     "letters of the other convention": ('convention = "standard"\n[[joint]]\nr = 1.0\n', "not a letter"),
     "bad symbol": ('[symbols]\n"a b" = 1.0\n[[joint]]\n', "cannot be a symbol"),
 }
@@ -227,3 +228,15 @@ def test_a_loop_that_cannot_close_names_the_sample() -> None:
     q = np.array([[0.1], [1.5]])
     with pytest.raises(LoopError, match="sample 1"):
         regressor(tight, Motion(np.arange(2.0), q, q, q))
+
+
+def test_a_chain_that_native_parsers_cannot_walk_is_refused(tmp_path: Path) -> None:
+    links = "".join(f'<link name="l{k}"/>' for k in range(4001))
+    joints = "".join(
+        f'<joint name="j{k}" type="continuous"><parent link="l{k}"/><child link="l{k + 1}"/></joint>'
+        for k in range(4000)
+    )
+    (tmp_path / "chain.urdf").write_text(f'<robot name="chain">{links}{joints}</robot>')
+    with pytest.raises(RobotFileError) as caught:
+        load_robot(tmp_path / "chain.urdf")
+    assert [problem.code for problem in caught.value.problems] == ["too_many_joints"]

@@ -99,7 +99,8 @@ def test_identify_finds_the_parameters_of_puma560(dynid: CommandLine, tmp_path: 
     motion = write_motion(tmp_path / "m.csv", seconds=12.0)
     dynid("simulate", "puma560", motion, "--noise", "0.02", "--out", log)
     words = ("identify", "puma560", log, *PLAIN, "--validate", "35%", "--out", out, "--json", facts)
-    done = dynid(*words)
+    done = dynid(*words, "--details")
+    assert done.out.startswith("verdict: good")
     for part in ("40 base parameters", "friction: viscous, coulomb, offset", "verdict: good", "next: ", f"wrote {out}"):
         assert part in done.out
     assert "\x1b" not in done.out
@@ -120,7 +121,7 @@ def test_identify_finds_the_parameters_of_puma560(dynid: CommandLine, tmp_path: 
 
 
 def test_identify_by_the_recipe_tells_what_the_gate_did(dynid: CommandLine, log: Path) -> None:
-    done = dynid("identify", "gautier3", log)
+    done = dynid("identify", "gautier3", log, "--details")
     for part in ("filter: ", "friction: viscous, offset, stop1e-4", "refused", "Fs1e-3", "held-out stretches of time"):
         assert part in done.out
 
@@ -152,7 +153,7 @@ def test_identify_joins_logs_with_all_options(dynid: CommandLine, log: Path, tmp
     second, facts = write_simulated(tmp_path / "second.csv", seed=5), tmp_path / "facts.json"
     words = ("--offsets-per-log", "--joints", "1,2,3", "--no-rotor-inertia", "--estimator", "ols", "--cutoff", "8")
     more = ("--delay", "0.0", "--known", "Fv1=0", "--equal", "Fc2=Fc3", "--gravity", "0,0,-9.81", "--no-snap")
-    done = dynid("identify", "gautier3", log, second, *PLAIN, *words, *more, "--json", facts)
+    done = dynid("identify", "gautier3", log, second, *PLAIN, *words, *more, "--json", facts, "--details")
     data = json.loads(facts.read_text())
     assert {"Fo1@1", "Fo1@2"} <= set(data["names"])
     assert "Fo@2" in done.out
@@ -265,7 +266,7 @@ def test_failures_leave_no_file(dynid: CommandLine, tmp_path: Path) -> None:
 def test_json_holds_every_message_with_its_code(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
     header = log.read_text().splitlines()[0]
     other = cut(log, tmp_path / "other.csv", header.replace("tau", "current"))
-    done = dynid("identify", "gautier3", other, *PLAIN, "--json", tmp_path / "facts.json", code=None)
+    done = dynid("identify", "gautier3", other, *PLAIN, "--json", tmp_path / "facts.json", "--details", code=None)
     facts = json.loads((tmp_path / "facts.json").read_text())
     messages = {message["text"]: message for message in facts["messages"]}
     assert len(messages) == len(facts["messages"]) > 0

@@ -59,7 +59,7 @@ def test_the_same_log_is_good_without_mistakes(run: CommandLine) -> None:
 
 
 def test_degrees_without_limits_are_told(run: CommandLine) -> None:
-    done = run("identify", "no_limits.urdf", "degrees.csv", code=1)
+    done = run("identify", "no_limits.urdf", "degrees.csv", "--details", code=1)
     assert "25 turns" in done.out
     assert "--units q=deg" in done.out
     assert "do not trust" in done.out

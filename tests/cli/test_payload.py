@@ -13,7 +13,7 @@ from command_line import CommandLine
 from dynid.cli.output.recordings import write_log
 from dynid.logs.simulate import simulate
 from dynid.robot.inertia import SYMBOLS
-from dynid.robot.io.force_sensor import with_sensor_from_file
+from dynid.robot.io.toml_table import with_sensor_from_file
 from dynid.robot.load import load_robot
 from fourier import fourier_motion
 from loads import LOAD, carrying, robot_with_friction, scaled, two_logs

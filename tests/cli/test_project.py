@@ -163,7 +163,8 @@ def test_the_result_says_what_came_from_it_and_can_be_made_again(dynid: CommandL
         SMALL + '[options]\nfriction = "none"\nout = "result.json"\nreport = "page.html"\n'
     )
     done = dynid("identify", code=None)
-    assert done.out.startswith("note: from dynid.toml: gautier3 run.csv --friction none --out result.json")
+    assert done.out.startswith("verdict: ")
+    assert ("\nnote: from dynid.toml: gautier3 run.csv --friction none --out result.json") in done.out
     assert "dynid.toml" in (folder / "page.html").read_text()
     first = Identification.load(folder / "result.json")
     words = shlex.split(first.origin.command)

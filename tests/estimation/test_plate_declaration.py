@@ -21,7 +21,7 @@ from dynid import (
     simulate,
 )
 from dynid.identifiability.base_reactions import relate_sensors
-from dynid.robot.io.force_sensor import read_sensor
+from dynid.robot.io.toml_table import read_sensor
 from dynid.robot.io.toml_writer import table_text
 from dynid.robot.transform import Array
 from fourier import fourier_motion

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaign.cells import design, random_cell, violations
+from campaign.cells import check_repairs, design, random_cell, violations, write_robot
 from numpy.testing import assert_allclose
 
 from dynid import DynidError, Motion, Robot, design_excitation, load_robot
 from dynid.dynamics.kernels.geometry import link_poses
-from dynid.excitation.cell import Cell, Plane, read_cell, robot_solids
-from dynid.excitation.feasibility import Clearance, Effort
+from dynid.excitation.cell import CAPSULES, MJCF, SIDES, Cell, Plane, read_cell, robot_solids
+from dynid.excitation.clearance import Clearance
+from dynid.excitation.quintics import Quintics
 from dynid.excitation.shape import Extremes
+from dynid.excitation.torque_limits import Effort
 from dynid.robot.transform import Array
 
 BOX = {"name": "table", "size": [0.4, 0.4, 0.4], "position": [0.5, 0.0, 0.3], "rpy": [0.1, 0.2, 0.3]}
@@ -221,19 +223,133 @@ def test_a_dip_between_samples_is_found_or_excluded(missing: float) -> None:
 # Designs.
 
 
-@pytest.mark.parametrize("seed", [10_001, 10_002])
+@pytest.mark.parametrize("seed", [10_001, 10_006, 10_007, 10_010])
 def test_motions_in_random_cells_keep_everything_by_mujoco(seed: int, tmp_path: Path) -> None:
+    """A URDF of six joints, an MJCF, points of a URDF, points of an MJCF."""
     pytest.importorskip("mujoco")
     cell = random_cell(seed)
-    assert violations(cell, design(cell, tmp_path, budget=1.0)) == []
+    assert violations(cell, design(cell, tmp_path), tmp_path) == []
 
 
 def test_the_check_of_mujoco_finds_what_a_motion_elsewhere_violates(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     cell = random_cell(10_001)
-    empty = {**cell.obstacles, "box": [{"size": [0.1] * 3, "position": [9.0, 9.0, 9.0], "rpy": [0.0] * 3}]}
-    found = design(replace(cell, obstacles=empty, floor=-9.0, clearance=0.0, tool_speed=None), tmp_path, budget=1.0)
-    assert violations(cell, found)
+    far = {"size": [0.1] * 3, "position": [9.0, 9.0, 9.0], "rpy": [0.0] * 3}
+    empty = replace(
+        cell, obstacles={"box": [far], "mesh": []}, pieces=(), floor=None, clearance=0.0, tool_speed=None,
+        joints=tuple(replace(joint, effort=5e3) for joint in cell.joints),
+    )  # fmt: skip
+    found = design(empty, tmp_path)
+    write_robot(cell, tmp_path)
+    assert violations(cell, found, tmp_path)
+
+
+@pytest.mark.parametrize("seed", [210_011, 210_027, 30_005, 30_006])
+def test_the_repair_that_an_error_names_frees_the_robot(seed: int, tmp_path: Path) -> None:
+    """Crowded cells: what is too near is moved, or what cannot be held is made stronger, as the error says."""
+    pytest.importorskip("mujoco")
+    cell = random_cell(seed, crowded=True)
+    with pytest.raises(DynidError):
+        design(cell, tmp_path)
+    course, wrong = check_repairs(cell, tmp_path)
+    assert wrong == []
+    assert course.endswith("fits")
+
+
+MJCF_ARM = """
+<mujoco><compiler angle="radian" meshdir="parts"/>
+<default><geom rgba="1 0 0 1"/><default class="hull"><geom type="mesh" mesh="cube"/></default>
+<default class="seen"><geom contype="0" conaffinity="0"/></default></default>
+<asset><mesh name="cube" file="cube.obj" scale="0.2 0.3 0.4"/></asset>
+<worldbody><geom type="plane" size="1 1 1"/><body name="table" pos="2 0 0"><geom type="box" size="1 1 1"/></body>
+<body name="base" pos="0.1 0 0.2" quat="0.9 0.1 0.2 0.3"><geom type="cylinder" size="0.1 0.2"/>
+<body name="a" pos="0 0.1 0.3"><joint name="ja" axis="0 1 0" ref="0.3"/>
+
+<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+<geom type="capsule" size="0.03" fromto="0 0 0 0.1 0.2 0.3"/><geom class="seen" type="sphere" size="5"/>
+<body name="fixed" pos="0.2 0 0" euler="0.1 0.2 0.3"><geom type="box" size="0.1 0.2 0.3" pos="0 0.1 0"/>
+<body name="b" pos="0 0 0.4"><joint name="jb" type="slide" axis="1 0 0"/>
+
+<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+<geom class="hull" pos="0.1 0.2 0.3" quat="0.5 0.5 0.5 0.5"/>
+<body name="c" pos="0 0 0.4"><joint name="jc" axis="0 0 1"/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+<frame pos="0.1 0 0"><geom type="sphere" size="0.07" pos="0.3 0 0"/></frame>
+</body></body></body></body></body></worldbody></mujoco>
+"""
+
+
+def test_shapes_of_an_mjcf_are_where_mujoco_puts_them(tmp_path: Path) -> None:
+    """Through classes, frames, a fixed body, a shifted zero, a locked joint; shapes for the eye and tables are none."""
+    mujoco = pytest.importorskip("mujoco")
+    (tmp_path / "parts").mkdir()
+    cube_file(tmp_path / "parts", 1.0)
+    file = _written(tmp_path / "arm.xml", MJCF_ARM)
+    robot = load_robot(file, lock={"jc": 0.7})
+    own = robot_solids(robot, robot.limits)
+    assert (own.kind, own.around, own.bare) == (MJCF, 2, ())
+    assert [solid.name for solid in own.solids] == ["mount", "a", "a", "b", "b"]
+    model = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(model)
+    q = np.array([0.5, -0.2])
+    data.qpos[:] = [*q, 0.7]
+    mujoco.mj_kinematics(model, data)
+    of_robot = [g for g in range(model.ngeom) if model.geom_contype[g] and model.geom_bodyid[g] > 1]
+    assert len(of_robot) == len(own.solids)
+    poses = link_poses(robot, q[None])
+    for solid, g in zip(own.solids, of_robot, strict=True):
+        points = solid.points @ poses.rotation[solid.link][0].T + poses.position[solid.link][0]
+        inside = (points - data.geom_xpos[g]) @ data.geom_xmat[g].reshape(3, 3)
+        size = model.geom_size[g]
+        if model.geom_type[g] == mujoco.mjtGeom.mjGEOM_CYLINDER:
+            assert_allclose(np.hypot(*inside.T[:2]), size[0] / np.cos(np.pi / SIDES), rtol=1e-9)
+            size = np.array([np.inf, np.inf, size[1]])
+        assert_allclose(inside.mean(axis=0), 0.0, atol=1e-6)
+        if int(model.geom_type[g]) in (int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_CAPSULE)):
+            assert_allclose(solid.radius, size[0])
+            size = np.array([0.0, 0.0, size[1]])
+        if model.geom_type[g] == mujoco.mjtGeom.mjGEOM_MESH:
+            assert_allclose(np.sort(np.abs(inside).max(axis=0)), [0.1, 0.15, 0.2], atol=1e-6)
+        else:
+            assert (np.abs(inside) <= size + 1e-9).all()
+
+
+def test_an_mjcf_whose_mesh_is_missing_is_taken_as_capsules_with_the_reason(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    robot = load_robot(_written(tmp_path / "arm.xml", MJCF_ARM))
+    own = robot_solids(robot, robot.limits)
+    assert own.kind == CAPSULES
+    assert own.unread is not None
+    assert own.unread.code == "self_collision_not_checked"
+    assert own.note is not None
+    assert "cube.obj" in str(own.note.facts["reason"])
+
+
+def test_the_gradient_along_a_path_is_that_of_differences() -> None:
+    clearance = panda_cell(floor=0.1)
+    rng = np.random.default_rng(1)
+    q = clearance.random_postures(clearance.robot.limits, 3, 8)[2:]
+    path = Quintics(rng.uniform(0.5, 1.0, 2), q, rng.normal(size=q.shape), rng.normal(size=q.shape))
+    found = clearance.penalty_along_path(path, 0.2)
+    step = 1e-5
+    for name, by in (("u", found.by_u), ("q", found.by_q), ("v", found.by_v), ("a", found.by_a)):
+        x = getattr(path, name)
+        for k in [index for index in np.ndindex(*x.shape) if rng.random() < 0.4]:
+            e = np.zeros_like(x)
+            e[k] = step
+            up, down = (clearance.penalty_along_path(replace(path, **{name: x + s * e}), 0.2).value for s in (1, -1))
+            assert_allclose(by[k], (up - down) / (2 * step), rtol=5e-3, atol=0.05 * np.abs(by).max())
+
+
+def test_points_in_a_cell_need_a_motion_and_an_empty_cell_is_a_warning(tmp_path: Path) -> None:
+    robot = load_robot("gautier3")
+    with pytest.raises(DynidError) as caught:
+        design_excitation(
+            robot, shape="points", limits={k: LIMITS[k] for k in ("position", "velocity")}, starts=1, floor=-1.0
+        )
+    assert caught.value.code == "missing_acceleration_limits"
+    file = _written(tmp_path / "cell.toml", "# nothing yet\n")
+    found = design_excitation(robot, limits=LIMITS, starts=1, harmonics=2, time_budget=0.3, obstacles=file)
+    assert "empty_cell" in {text.code for text in found.warnings}
 
 
 def test_where_no_posture_is_free_the_error_names_what_binds() -> None:

@@ -15,9 +15,9 @@ from numpy.testing import assert_allclose
 from dynid import DynidError, Excitation, Robot, design_excitation, load_robot
 from dynid.cli.output.recordings import read_motion, read_script_positions
 from dynid.excitation.excitation import ros_goal_text
-from dynid.excitation.feasibility import Effort
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.quintics import APPROACH, Quintics
+from dynid.excitation.torque_limits import Effort
 from robots import random_tree, smooth_path
 
 HOSTILE = (

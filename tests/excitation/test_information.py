@@ -166,6 +166,40 @@ def test_announced_standard_deviations_are_achieved_with_coloured_noise(name: st
     check_announced(found, result.names, achieved)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("pole", [0.9, 0.98])
+@pytest.mark.parametrize("name", ["puma560", "panda", "tx40", "ur10e", "iiwa"])
+def test_announced_standard_deviations_are_those_of_coloured_noise_whatever_the_first_log(
+    name: str, pole: float
+) -> None:
+    """Against the exact covariance of least squares under first-order noise, over four first logs of 60 s."""
+    own = Experiment(name, pole=pole)
+    result = own.identify(0)
+    found = own.design(after=result, target=weakest(result))
+    motions = (own.first, found.motion(RATE))
+    ratios = []
+    for seed in (0, 100, 200, 300):
+        first = own.identify(seed)
+        W = np.concatenate([plain_matrix(own.robot, m, first.names) for m in motions]) / own.size[:, None]
+        H = np.linalg.pinv(W.reshape(-1, len(first.names)))
+        expected = Information.after_result(first, found.rows, None, 10.0).expected(found.motion, found.matrix)
+        deviations = coloured_deviations(H, [len(m) for m in motions], own.robot.n, pole)
+        ratios += [expected[str(x)] / deviation for x, deviation in zip(first.names, deviations, strict=True)]
+    assert np.mean(np.abs(np.array(ratios) - 1.0) < 0.2) >= 0.95
+    assert abs(np.median(ratios) - 1.0) < 0.07
+
+
+def coloured_deviations(H: Array, lengths: list[int], channels: int, pole: float) -> Array:
+    """Standard deviations of H e, exact, for stationary first-order noise e of unit size, apart in each log."""
+    variance, at = np.zeros(len(H)), 0
+    for length in lengths:
+        h = H[:, at : at + length * channels].reshape(len(H), length, channels)
+        at += length * channels
+        g = lfilter([np.sqrt(1.0 - pole**2)], [1.0, -pole], h[:, ::-1], axis=1)
+        variance += (g**2).sum(axis=(1, 2)) + (g[:, -1] ** 2).sum(axis=1) * pole**2 / (1.0 - pole**2)
+    return np.sqrt(variance)
+
+
 def check_announced(found: dynid.Excitation, names: tuple[str, ...], achieved: Array) -> None:
     """95 % of the parameters within 20 % of what was announced (issue: next best motion)."""
     ratio = np.array([found.expected[name] for name in names]) / achieved

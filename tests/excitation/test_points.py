@@ -17,19 +17,19 @@ from dynid.excitation import points_search as goal_module
 from dynid.excitation import points_search as search_module
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.design import RATIOS, pareto_front
-from dynid.excitation.feasibility import Effort
 from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.points_search import (
     HomotopyStage,
     PointsSearch,
     SmoothedCriterion,
     design_points,
-    shrink_to_effort,
+    shrink_to_fit,
 )
 from dynid.excitation.quintics import Quintics, turning_points
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import use_of_limits
 from dynid.excitation.starts import random_points
+from dynid.excitation.torque_limits import Effort
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
@@ -332,10 +332,10 @@ def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
     unknowns = PointVariables(PointLimits.for_robot(rows.robot, limits), 21)
     shape = unknowns.points_at(unknowns.random_start(np.random.default_rng(2)))
     assert effort.use_of_limits(shape.motion(200.0)).max() > 1.0
-    held = shrink_to_effort(shape, effort)
+    held = shrink_to_fit(shape, effort)
     assert held is not None
     assert effort.use_of_limits(held.motion(400.0)).max() <= 1.0
-    assert shrink_to_effort(shape, replace(effort, limit=np.full(3, 1e-3))) is None
+    assert shrink_to_fit(shape, replace(effort, limit=np.full(3, 1e-3))) is None
 
 
 def _torques(robot: Robot, found: Excitation) -> Array:

@@ -121,8 +121,14 @@ def test_view_runs_without_a_browser_and_stops_by_itself(
     run("view", "gautier3", log, *common, "--column", "q=q1,q2,q3")
     cell = tmp_path / "cell.toml"
     cell.write_text("[[box]]\nsize = [1, 1, 1]\n[tool]\nradius = 0.1\nlength = 0.2\n[[plane]]\nnormal = [0, 0, 1]\n")
-    run("view", "gautier3", motion, *common, "--obstacles", cell, "--json", tmp_path / "view.json")
-    assert json.loads((tmp_path / "view.json").read_text())["shapes"] == 2
+    around = ("--obstacles", cell, "--floor", "-0.5")
+    run("view", "gautier3", motion, *common, *around, "--json", tmp_path / "view.json")
+    assert json.loads((tmp_path / "view.json").read_text())["shapes"] == 4
+    pytest.importorskip("mujoco")
+    body = '<body><joint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><geom size="0.1"/></body>'
+    (tmp_path / "arm.xml").write_text(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    run("view", tmp_path / "arm.xml", *common, "--json", tmp_path / "view.json")
+    assert json.loads((tmp_path / "view.json").read_text())["shapes"] == 1
 
 
 @pytest.mark.parametrize(

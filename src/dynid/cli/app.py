@@ -14,11 +14,12 @@ from typer.core import TyperCommand
 from dynid.cli import project
 from dynid.cli.commands.actuators import actuators
 from dynid.cli.commands.identify import identify, init, simulate
+from dynid.cli.commands.inspect import inspect
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
 from dynid.cli.commands.robots import base, mdh, robots, unknown
-from dynid.cli.options import with_urdf_options
+from dynid.cli.options import name_outputs, with_urdf_options
 from dynid.deprecated import OPTIONS
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[Callable[..., None], str] = {
     robots: "List the bundled robots.",
+    inspect: "What is in a log, and how to read it.",
     init: "Write a project file from robot and logs.",
     mdh: "Any robot as a Denavit-Hartenberg table.",
     base: "Which parameters can be known at all.",
@@ -67,6 +69,7 @@ class _Command(TyperCommand):
             if old in renamed:
                 words[k] = f"{renamed[old]}{equals}{value}"
                 typer.echo(f"dynid: {old} is now {renamed[old]}; the old name goes with the next version", err=True)
+        words = name_outputs(words) if self.name == "identify" else words
         return super().parse_args(ctx, words if ctx.resilient_parsing else project.complete_words(self, ctx, words))
 
 

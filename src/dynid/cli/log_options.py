@@ -26,7 +26,7 @@ def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
     """Return the robot on the force plate that a file describes; unchanged without a file."""
     if sensor is None:
         return robot
-    from dynid.robot.io.force_sensor import with_sensor_from_file
+    from dynid.robot.io.toml_table import with_sensor_from_file
 
     return with_sensor_from_file(robot, sensor)
 

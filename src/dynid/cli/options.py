@@ -134,6 +134,33 @@ def urdf_options_as_arguments() -> list[str]:
     return words + [word for folder in given.get("package_path", ()) for word in ("--package-path", folder)]
 
 
+BESIDE_LOG = "<beside the log>"
+"""In place of a name: a file beside the first log."""
+
+_WITHOUT_NAME = ("--report", "--urdf")
+
+
+def name_outputs(words: Sequence[str]) -> list[str]:
+    """Return the words of a command line, options for outputs without a name completed by `BESIDE_LOG`.
+
+    Such an option stands last or before another option.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    named = []
+    for k, word in enumerate(words):
+        is_bare = k < end and word in _WITHOUT_NAME and (k + 1 >= end or words[k + 1].startswith("-"))
+        named.append(f"{word}={BESIDE_LOG}" if is_bare else word)
+    return named
+
+
+def path_beside_log(path: Path | None, logs: Sequence[Path], ending: str) -> Path | None:
+    """Path of an output as it was given, or one beside the first log: run.csv.gz gives run + ending."""
+    if path is None or str(path) != BESIDE_LOG:
+        return path
+    stem = logs[0].name.removesuffix(".gz").removesuffix(".GZ")
+    return logs[0].with_name(Path(stem).stem + ending)
+
+
 def parse_locks(words: Sequence[str]) -> dict[str, float]:
     """Parse --lock: joints to hold from NAME=POSITION words."""
     locks = {}

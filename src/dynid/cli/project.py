@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from dynid.errors import DynidError
-from dynid.messages import ANYTHING, Message, Option
+from dynid.messages import Message
 
 if TYPE_CHECKING:
     from dynid.logs.log import Log
@@ -668,7 +668,7 @@ def _find_robot_files(folder: Path) -> list[str]:
         suffix = path.suffix.lower()
         if path.name.startswith(".") or path.name == FILE or not path.is_file() or not _is_plain_text(path.name):
             continue
-        with suppress(OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        with suppress(OSError, ValueError, RecursionError):
             if suffix == ".urdf" or (suffix == ".xml" and "<mujoco" in path.read_text(encoding="utf-8")[:100_000]):
                 found.append(path.name)
             elif suffix == ".toml" and "joint" in tomllib.loads(path.read_text(encoding="utf-8")):
@@ -691,6 +691,7 @@ def _looks_like_log(word: str) -> bool:
 def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> LogLook:
     """Read the beginning of a log; what its errors propose in locks and units is tried."""
     from dynid.cli.log_options import LogReader, files_of_log_arguments
+    from dynid.logs.inspection import proposed_options
     from dynid.logs.survey import survey
 
     options: dict[str, dict[str, Any]] = {"lock": {}, "units": {}}
@@ -710,7 +711,7 @@ def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> Lo
         except DynidError as error:
             if is_given and error.code == "file_not_found":
                 raise
-            new = _propose_options(error, options)
+            new = proposed_options(error, options)
             if not new:
                 return LogLook(word, options, problem=error.message.for_command_line)
             for key, entries in new.items():
@@ -726,16 +727,6 @@ def _look_at_log(load: Callable[..., Robot], word: str, *, is_given: bool) -> Lo
         word, options, tuple(reasons), (*_recognised_columns(log), *notes), summary, len(log.unused_columns),
         any(note.code == "torques_in_current" for note in log.notes), "", getattr(seen.samples, (*channels, "q")[0]),
     )  # fmt: skip
-
-
-def _propose_options(error: DynidError, given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Locks and units that the remedy of an error names, as far as they are new."""
-    for option in error.facts.values():
-        if isinstance(option, Option) and option.keyword in given and isinstance(option.value, Mapping):
-            new = {k: v for k, v in option.value.items() if k not in given[option.keyword] and v is not ANYTHING}
-            if new:
-                return {option.keyword: new}
-    return {}
 
 
 def _recognised_columns(log: Log) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -19,11 +20,13 @@ from dynid.storage.files import find_descriptor, resolve_write_target, write_tex
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from dynid.robot.robot import Robot
 
 T = TypeVar("T")
 STANDARD_OUTPUT = Path("-")
+_NUMBER = re.compile(r"[-+]*[\d.]+(?:e[-+]?\d+)?(?: %)?|-|nan|inf")
 
 
 def make_console(json: Path | None = None) -> Console:
@@ -42,6 +45,8 @@ def make_console(json: Path | None = None) -> Console:
             discard_output(self.file)
 
         def print(self, *objects: Any, **options: Any) -> None:
+            for table in objects:
+                keep_numbers_whole(table)
             try:
                 super().print(*objects, **options)
             except OSError as error:
@@ -53,6 +58,30 @@ def make_console(json: Path | None = None) -> Console:
     aside = is_standard_output(json)
     plain = Screen(stderr=aside)
     return plain if plain.is_terminal else Screen(stderr=aside, width=200, no_color=True)
+
+
+def keep_numbers_whole(table: object) -> None:
+    """Let no cell of a table's columns of numbers be broken over lines; names are folded where room is short."""
+    from rich.table import Table
+
+    for column in table.columns if isinstance(table, Table) else ():
+        cells = [cell for cell in column.cells if isinstance(cell, str) and cell]
+        if column.justify == "right" or (cells and all(_NUMBER.fullmatch(cell) for cell in cells)):
+            column.no_wrap = True
+        else:
+            column.overflow = "fold"
+
+
+def print_fitting_table(out: Console, *tables: Callable[[], Table]) -> None:
+    """Print the first of several layouts of a table that is not wider than the terminal, or the last."""
+    from rich.measure import Measurement
+
+    for make in tables:
+        table = make()
+        keep_numbers_whole(table)
+        if Measurement.get(out, out.options.update(max_width=100_000), table).maximum <= out.width:
+            break
+    out.print(table)
 
 
 def discard_output(stream: IO[str]) -> None:
@@ -160,9 +189,17 @@ def show_note(note: str, out: Console) -> None:
     print_line(out, f"note: {command_line_wording(note)}")
 
 
-def print_line(out: Console, text: str, style: str | None = None) -> None:
-    """Print one line; a message in the words of the command line."""
-    out.print(escape_markup(command_line_wording(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
+def print_line(out: Console, text: str, style: str | None = None, *, until: int | None = None) -> None:
+    """Print one line; a message in the words of the command line.
+
+    until: how many characters the style is for; all if missing.
+    """
+    from rich.text import Text
+
+    line = Text("".join(c for c in command_line_wording(text) if c.isprintable()))
+    if style is not None:
+        line.stylize(style, 0, until)
+    out.print(line, highlight=False, soft_wrap=not out.is_terminal)
 
 
 def finish_with_warnings(warnings: Sequence[Message]) -> None:

@@ -30,7 +30,7 @@ from dynid.logs.read import FileSource, LogLike, list_logs, read_log, robot_with
 from dynid.logs.readers.table import ALL_ROWS
 from dynid.messages import Message, Option
 from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.io.force_sensor import with_sensor_from_file
+from dynid.robot.io.toml_table import with_sensor_from_file
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot

@@ -16,6 +16,7 @@ from dynid.errors import DynidError, ExcitationError
 from dynid.messages import Message, Option
 from dynid.robot.inertia import ROTOR, Body, from_body
 from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
+from dynid.robot.io.mjcf import MjcfShape, read_mjcf_shapes
 from dynid.robot.io.toml_schema import describe_location
 from dynid.robot.io.xml import read_xml
 from dynid.robot.robot import Limits, Robot
@@ -30,6 +31,7 @@ THICKNESS = 0.06
 LARGEST_FILE, LARGEST_MESH, MOST_TRIANGLES = 2**20, 2**26, 200_000
 FAR = 1000.0
 """Largest coordinate of a cell, m."""
+URDF, MJCF, CAPSULES = "URDF", "MJCF", "capsules"
 SIDES = 24
 """Sides of the prism around a cylinder."""
 
@@ -55,13 +57,15 @@ class Plane:
     name: str
     normal: Array
     offset: float
+    is_workspace: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """What a motion has to keep away from, by `clearance` (m), and how fast the tool may go (m/s; None: any speed).
 
-    attached: solids of tool and payload; bodies: what these add to links, by link; file: where it was read.
+    attached: solids of tool and payload; bodies: what these add to links, by link; file: where it was read; warnings:
+    what is odd about it.
     """
 
     planes: tuple[Plane, ...] = ()
@@ -71,6 +75,7 @@ class Cell:
     clearance: float = 0.0
     tool_speed: float | None = None
     file: str = ""
+    warnings: tuple[Message, ...] = ()
 
     @property
     def floor(self) -> float | None:
@@ -229,7 +234,11 @@ def _read_obstacles(robot: Robot, source: Mapping[str, Any] | str | Path) -> Cel
             solid, body = _read_attached(where, robot, kind, part)
             attached += [solid] if solid else []
             bodies += [body] if body else []
-    return Cell(tuple(planes), tuple(solids), tuple(attached), tuple(bodies), file=file)
+    warnings = () if planes or solids or attached or bodies else (Message(
+        "empty_cell", "{file}: there is nothing in it: no obstacle is kept away from",
+        "describe them by [[box]], [[plane]], [[mesh]] or [workspace]", file=where,
+    ),)  # fmt: skip
+    return Cell(tuple(planes), tuple(solids), tuple(attached), tuple(bodies), file=file, warnings=warnings)
 
 
 def _read_plane(file: str, k: int, table: _Plane) -> Plane:
@@ -248,7 +257,7 @@ def _workspace_planes(file: str, table: _Workspace) -> list[Plane]:
     sides = [(axis, sign) for axis in range(3) for sign in (1.0, -1.0)]
     return [
         Plane(f"workspace {'xyz'[axis]} {'lower' if sign > 0 else 'upper'}", sign * np.eye(3)[axis],
-              float(lower[axis] if sign > 0 else -upper[axis]))
+              float(lower[axis] if sign > 0 else -upper[axis]), is_workspace=True)
         for axis, sign in sides
     ]  # fmt: skip
 
@@ -333,16 +342,23 @@ def _box_corners(size: Array) -> Array:
     return np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)]) * size
 
 
-# The robot's own solids: the collision geometry of its URDF, or capsules along its skeleton.
+# The robot's own solids: the shapes of its URDF or MJCF, or capsules along its skeleton.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RobotSolids:
-    """Solids of a robot; `note` says where they are capsules along its skeleton; bare: links that have none."""
+    """Solids of a robot; kind: shapes of its URDF, of its MJCF, or CAPSULES along its skeleton.
+
+    note: that they are capsules; unread: why the shapes of the robot's file could not be used, where it has some; bare:
+    links that have none; around: how many shapes of an MJCF stand around the robot, which are not used.
+    """
 
     solids: tuple[Solid, ...]
-    note: Message | None
+    kind: str
+    note: Message | None = None
+    unread: Message | None = None
     bare: tuple[str, ...] = ()
+    around: int = 0
 
 
 def read_collision_geometry(robot: Robot) -> tuple[Any, Message | None]:
@@ -373,19 +389,66 @@ def read_collision_geometry(robot: Robot) -> tuple[Any, Message | None]:
 
 def robot_solids(robot: Robot, limits: Limits) -> RobotSolids:
     """Solids of a robot's links and mount."""
-    read, word = read_collision_geometry(robot)
-    solids = () if read is None else _urdf_solids(robot, *read)
+    is_mjcf, around = Path(robot.source).suffix.lower() == ".xml" and Path(robot.source).is_file(), 0
+    if is_mjcf:
+        solids, around, unread = _mjcf_solids(robot)
+    else:
+        read, unread = read_collision_geometry(robot)
+        solids = () if read is None else _urdf_solids(robot, *read)
     if solids:
         covered = {solid.link for solid in solids}
         bare = tuple(link.name for k, link in enumerate(robot.links) if k not in covered and link.moves)
-        return RobotSolids(solids, None, bare)
+        return RobotSolids(solids, MJCF if is_mjcf else URDF, bare=bare, around=around)
     reach = _reach(robot, limits)
+    why = "the robot has no collision geometry" if unread is None else "the robot's shapes cannot be read ({reason})"
     note = Message(
-        "links_as_capsules", "the robot has no collision geometry: its links are taken as capsules of {radius:.0f} mm "
-        "radius along the skeleton", "leave more clearance where they are thicker", radius=1000 * THICKNESS * reach,
-        reason=None if word is None else word.facts["reason"],
+        "links_as_capsules", why + ": its links are taken as capsules of {radius:.0f} mm radius along the skeleton",
+        "leave more clearance where they are thicker", radius=1000 * THICKNESS * reach,
+        reason=None if unread is None else unread.facts["reason"],
     )  # fmt: skip
-    return RobotSolids(tuple(_skeleton_capsules(robot, limits, THICKNESS * reach)), note)
+    return RobotSolids(
+        tuple(_skeleton_capsules(robot, limits, THICKNESS * reach)), "capsules", note, unread, (), around
+    )
+
+
+def _mjcf_solids(robot: Robot) -> tuple[tuple[Solid, ...], int, Message | None]:
+    """Convex hulls of an MJCF's shapes in the frames of the robot's links; how many shapes are not the robot's; reason.
+
+    The reason is why none can be read, where that is so.
+
+    Shapes that cannot touch others are for the eye only, and are used where a file has no others.
+    """
+    own = {robot.links[k].joint: k for k in robot.tree_joints}
+    shapes, around, unread = read_mjcf_shapes(Path(robot.source), (*own, *robot.locks), robot.locks)
+    if unread is not None:
+        return (), around, Message(
+            "self_collision_not_checked", "self-collision was not checked: {reason}", "{remedy}", reason=unread.what,
+            remedy=unread.remedy,
+        )  # fmt: skip
+    poses = link_poses(robot, np.zeros((1, len(robot.tree_joints))))
+    solids = []
+    for shape in [shape for shape in shapes if shape.collides] or shapes:
+        k = next((own[name] for name in shape.joints if name in own), MOUNT)
+        points, radius = _points_of_mjcf_shape(shape)
+        world = points @ shape.pose.rotation.T + shape.pose.translation
+        inside = (world - poses.position[k][0]) @ poses.rotation[k][0]
+        solids.append(Solid(robot.links[k].name if k != MOUNT else "mount", k, inside, radius))
+    return tuple(solids), around, None
+
+
+def _points_of_mjcf_shape(shape: MjcfShape) -> tuple[Array, float]:
+    """Points and radius of a shape of an MJCF, in its own frame; a box stands around an ellipsoid."""
+    size = shape.size
+    match shape.kind:
+        case "sphere":
+            return np.zeros((1, 3)), float(size[0])
+        case "capsule":
+            return np.outer([-size[1], size[1]], np.eye(3)[2]), float(size[0])
+        case "cylinder":
+            return _prism_around_cylinder(float(size[0]), float(size[1])), 0.0
+        case "mesh":
+            return hull_points(shape.vertices), 0.0
+    return _box_corners(2.0 * size), 0.0
 
 
 def _urdf_solids(robot: Robot, model: Any, geometry: Any) -> tuple[Solid, ...]:
@@ -428,14 +491,19 @@ def _points_of_shape(shape: Any) -> tuple[Array, float] | None:
         case coal.Capsule():
             return np.array([[0.0, 0.0, -shape.halfLength], [0.0, 0.0, shape.halfLength]]), float(shape.radius)
         case coal.Cylinder() | coal.Cone():
-            angle = 2.0 * np.pi * np.arange(SIDES) / SIDES
-            ring = shape.radius / np.cos(np.pi / SIDES) * np.column_stack([np.cos(angle), np.sin(angle), 0.0 * angle])
-            return np.concatenate([ring + z * np.eye(3)[2] for z in (-shape.halfLength, shape.halfLength)]), 0.0
+            return _prism_around_cylinder(float(shape.radius), float(shape.halfLength)), 0.0
         case coal.ConvexBase():
             return hull_points(np.array(shape.points())), 0.0
         case coal.BVHModelBase():
             return hull_points(np.array(shape.vertices())), 0.0
     return None
+
+
+def _prism_around_cylinder(radius: float, half: float) -> Array:
+    """Corners (2 SIDES, 3) of a prism around a cylinder along z, of this half length."""
+    angle = 2.0 * np.pi * np.arange(SIDES) / SIDES
+    ring = radius / np.cos(np.pi / SIDES) * np.column_stack([np.cos(angle), np.sin(angle), 0.0 * angle])
+    return np.concatenate([ring + z * np.eye(3)[2] for z in (-half, half)])
 
 
 def hull_points(points: Array) -> Array:

@@ -15,10 +15,10 @@ from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.bound import StateBox, check_bound_available, find_bound
-from dynid.excitation.cell import Cell, read_cell
+from dynid.excitation.cell import CAPSULES, Cell, read_cell, robot_solids
+from dynid.excitation.clearance import Clearance, Violation, postures_that_hold
 from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
 from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel, read_motion_csv
-from dynid.excitation.feasibility import Clearance, CollisionChecker, Effort, Violation
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
     FoundSeries,
@@ -31,11 +31,12 @@ from dynid.excitation.fourier_search import (
 )
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
-from dynid.excitation.points_search import TORQUE_RATE, design_points
+from dynid.excitation.points_search import TORQUE_RATE, design_points, violation_of_path
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, limits_within_margin, middle_and_half_range
 from dynid.excitation.starts import Candidates, random_points, run_starts
+from dynid.excitation.torque_limits import Effort
 from dynid.messages import Message, Option, Wording
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
@@ -55,8 +56,8 @@ NOTABLE = 3.0
 """Seconds of preparation that are told where there is a time budget, which does not count them then."""
 AFTERWARDS = 0.3
 """Seconds of a time budget that are kept for what follows the search, where the budget is not short itself."""
-FREE_POSTURES = 1000
-"""Random postures of which one has to be free of the cell."""
+FIRST_POSTURES, FREE_POSTURES = 50, 1000
+"""Random postures of which one has to be free of the cell: first so many are tried."""
 SMALLEST_SWING = 1e-3
 """A joint whose slowest harmonic cannot swing by this (rad or m) within its limits cannot excite anything."""
 
@@ -165,10 +166,6 @@ def design_excitation(
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
         weights = BALANCED  # the default weights would leave the scaling out
     cell = read_cell(robot, obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed)
-    if cell is not None and shape == "points":
-        raise ExcitationError(
-            "option_not_applicable", "obstacles, floor, clearance and tool_speed belong to shape 'fourier'",
-        )  # fmt: skip
     begin = time.monotonic()
     if after is not None:
         from dynid.excitation.information import columns_of_result, read_result
@@ -204,7 +201,7 @@ def design_excitation(
     )  # fmt: skip
     if shape == "points":
         if not moving:
-            _refuse_rest_without_motion(limits, rest)
+            _refuse_rest_without_motion(limits, rest, cell)
         found = _design_by_points(search, points)
     else:
         try:
@@ -472,11 +469,13 @@ def _refuse_unused_arguments(
         )  # fmt: skip
 
 
-def _refuse_rest_without_motion(limits: Mapping[str, object] | None, rest: Sequence[float] | None) -> None:
-    """Raise where a rest pose or effort limits are given for points that no motion joins."""
+def _refuse_rest_without_motion(
+    limits: Mapping[str, object] | None, rest: Sequence[float] | None, cell: Cell | None
+) -> None:
+    """Raise where a rest pose, a cell or effort limits are given for points that no motion joins."""
     bounds = {kind: np.array((limits or {}).get(kind, np.inf), dtype=np.float64) for kind in ("effort", "jerk")}
     kinds = ((f"limits['{kind}']", np.isfinite(bound).any()) for kind, bound in bounds.items())
-    for name, given in (("rest", rest is not None), *kinds):
+    for name, given in (("rest", rest is not None), ("a cell", cell is not None), *kinds):
         if given:
             raise ExcitationError(
                 "missing_acceleration_limits", "{option} needs a motion through the points:",
@@ -550,8 +549,8 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         search.information, clearance,
     )  # fmt: skip
     if clearance is not None:
-        warnings += clearance.notes
-        _check_free_postures(clearance, limits, search.rest)
+        warnings += [*clearance.cell.warnings, *clearance.notes]
+        _check_free_postures(clearance, limits, search.rest, search.effort)
     seeds = [1000 * search.seed + k for k in range(starts)]
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
@@ -559,8 +558,8 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
             "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
             finished=len(candidates.found), starts=starts,
         ))  # fmt: skip
-    checker, word = CollisionChecker.for_robot(rows.robot)
-    warnings += [word] if word else []
+    links, said = _links_to_look_at(rows.robot, limits) if clearance is None else (None, [])
+    warnings += said
     first = scale_to_limits(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
     refused, collides = Message("no_starts", "no start was tried"), False
     for place, (value, series) in enumerate(candidates.found):
@@ -569,7 +568,7 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         except ExcitationError as error:
             refused = error.message
             continue
-        hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
+        hit = None if links is None else links.first_self_collision(shape.motion(100.0))
         if hit is None:
             history = _search_history(criterion, seeds, candidates, place)
             return Excitation(
@@ -587,37 +586,63 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
                 search.information,
                 clearance,
             )
-        collides, refused = (
-            True,
-            Message(
-                "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
-            ),
-        )
+        collides, refused = True, _self_collision(hit)
     if collides and clearance is None and not candidates.interrupted:  # once more, with links kept apart in the search
         return _design_fourier(replace(search, cell=Cell()), period, harmonics, periods)
     raise ExcitationError(
         "no_valid_motion", "none of {starts} starts gives a valid motion: {reason}", "{remedy}",
-        starts=len(candidates.found), reason=refused.what, remedy=refused.remedy,
+        **(dict(refused.facts) | {
+            "starts": len(candidates.found), "reason": refused.what, "remedy": refused.remedy, "cause": refused.code,
+        }),
     )  # fmt: skip
 
 
-def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | None) -> None:
+def _links_to_look_at(robot: Robot, limits: Limits) -> tuple[Clearance | None, list[Message]]:
+    """Links with the shapes of the robot's file, None where it has none, and a warning where they cannot be read."""
+    own = robot_solids(robot, limits)
+    if own.kind == CAPSULES:
+        return None, [] if own.unread is None else [own.unread]
+    return Clearance.for_robot(robot, limits, Cell(), own), []
+
+
+def _self_collision(hit: Violation) -> Message:
+    """Message on two links that collide."""
+    return Message(
+        "self_collision", "the robot would collide with itself: {first} and {second} at {time:.2f} s",
+        "narrow the position limits, or try another seed", first=hit.link, second=hit.other, time=hit.time,
+    )  # fmt: skip
+
+
+def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | None, effort: Effort | None) -> None:
     """Raise where no posture is free, or a given rest pose is not, naming what is nearest to being so."""
-    q = clearance.random_postures(limits, FREE_POSTURES) if rest is None else rest[None]
+    if rest is None:
+        few, many = (
+            postures_that_hold(clearance.random_postures(limits, count), effort)
+            for count in (FIRST_POSTURES, FREE_POSTURES)
+        )
+        if (clearance.slack(few)[0] > 0.0).any():
+            return
+        q = many
+    else:
+        q = rest[None]
     slack, nearest = clearance.slack(q)
     best = nearest[int(np.argmax(slack))]
     if slack.max() > 0.0:
         return
-    facts = {"link": best.link, "other": best.other, "distance": best.value, "need": best.limit, "count": len(q)}
+    repair = clearance.repair(q)
+    facts = {
+        "link": best.link, "other": best.other, "distance": best.value, "need": best.limit, "count": len(q),
+        "moves": {name: way.tolist() for name, way in repair.moves.items()}, "enough": repair.clearance,
+        "remedy": repair.remedy(), "held": "" if effort is None else " and can be held",
+    }  # fmt: skip
     if rest is not None:
         raise ExcitationError(
-            "rest_pose_not_free", "the rest pose has link '{link}' {distance:.3f} m from '{other}', not {need:g} m",
-            "choose another rest pose, or move '{other}'", **facts,
+            "rest_pose_not_free", "the rest pose has link '{link}' {distance:.3f} m from '{other}', not {need:.3g} m",
+            "choose another rest pose; {remedy}", **facts,
         )  # fmt: skip
     raise ExcitationError(
-        "no_free_posture", "none of {count} postures is free: in the best one link '{link}' is {distance:.3f} m from "
-        "'{other}', nearer than {need:g} m", "move '{other}' by {missing:.3f} m, or allow as much less clearance",
-        missing=best.limit - best.value, **facts,
+        "no_free_posture", "none of {count} postures is free{held}: in the best one link '{link}' is {distance:.3f} m "
+        "from '{other}', nearer than {need:.3g} m", "{remedy}", **facts,
     )  # fmt: skip
 
 
@@ -631,7 +656,8 @@ def _check_holding_torques(effort: Effort | None, limits: Limits, names: tuple[s
         worst = names[int(np.argmax(still))]
         raise ExcitationError(
             "effort_limit_below_gravity", "the effort limit of joint '{joint}' cannot even hold the robot still at "
-            "mid-range", joint=worst,
+            "mid-range", "raise it above {needed:.3g}, or choose position limits about a posture easier to hold",
+            joint=worst, needed=float((still * effort.limit)[int(np.argmax(still))]),
         )  # fmt: skip
 
 
@@ -647,26 +673,39 @@ def _search_history(criterion: str, seeds: list[int], candidates: Candidates[Fou
     return SearchHistory(criterion, ordered, chosen, len(seeds), candidates.interrupted)
 
 
+def _describe_failure(problem: FourierProblem, y: Array) -> Message:
+    """Message on what stops every motion with the directions of y, however small: torques, or the cell."""
+    effort, clearance, names = problem.effort, problem.clearance, problem.rows.robot.joint_names
+    about = np.zeros_like(y)
+    if clearance is not None:
+        about[:, 0] = clearance.free_posture(problem.limits, 0, effort) - problem.mid_range
+    small = 0.02 * y + 0.98 * about
+    if effort is not None:
+        t, basis = problem.sample_instants(round(torque_check_rate(problem) * problem.period))
+        use = effort.use_of_limits(problem.motion_of_coefficients(small, basis, t))
+        if use.max() > 1.0 or clearance is None:
+            j = int(np.argmax(use))
+            where = "about mid-range" if clearance is None else "about a free posture"
+            return Message(
+                "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
+                "{where}, which takes {needed:.3g}", "raise it, or choose position limits about a posture that is "
+                "easier to hold", joint=names[j], where=where, needed=float(use[j] * effort.limit[j]),
+            )  # fmt: skip
+    hit = None if clearance is None else violation_of_series(problem, clearance, small)
+    if hit is None or clearance is None:
+        return Message("no_free_motion", "the search ended in collisions", "try another seed, or more starts")
+    return clearance.no_room_message(hit, problem.limits, effort)
+
+
 def _motion_from_rest_to_rest(
     problem: FourierProblem, value: float, y: Array, periods: int, rest: Array | None
 ) -> FourierShape:
     """Motion of coefficients y with entry and exit whose torques keep their limits too."""
     names = problem.rows.robot.joint_names
     effort = problem.effort
-    if effort is not None and not np.isfinite(value):
-        t, basis = problem.sample_instants(round(torque_check_rate(problem) * problem.period))
-        worst = names[int(np.argmax(effort.use_of_limits(problem.motion_of_coefficients(0.02 * y, basis, t))))]
-        raise ExcitationError(
-            "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
-            "about mid-range", joint=worst,
-        )  # fmt: skip
-
     clearance, hits = problem.clearance, list[Violation]()
-    if clearance is not None and not np.isfinite(value):
-        hit = violation_of_series(problem, clearance, y)
-        raise ExcitationError(
-            Message("no_free_motion", "the search ended in collisions") if hit is None else hit.message()
-        )
+    if not np.isfinite(value) and (clearance is not None or effort is not None):
+        raise ExcitationError(_describe_failure(problem, y))
 
     def is_valid(entry: Quintics) -> bool:
         """Whether an entry keeps the limits of torques, and clear of the cell."""
@@ -702,18 +741,31 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
             rows=r, parameters=len(rows.names),
         )  # fmt: skip
     deadline = time.monotonic() + (search.time_budget if search.time_budget is not None else 1e9)
+    warnings: list[Message] = []
+    clearance = None if search.cell is None else Clearance.for_robot(rows.robot, limits, search.cell)
+    if clearance is not None:
+        warnings += [*clearance.cell.warnings, *clearance.notes]
+        _check_free_postures(clearance, limits, search.rest, search.effort)
     courses: list[SearchHistory] = []
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
         starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
         on_progress=search.on_progress, on_history=courses.append, target=search.target,
+        clearance=clearance,
     )  # fmt: skip
     if search.rest is not None:
         shape = shape.with_approach(search.rest, limits)
-        _check_approach_torques(search, shape)
+        _check_approach(search, clearance, shape)
     stopped = courses[0].stopped or time.monotonic() > deadline
-    warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
-    warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
+    warnings += [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
+    if shape.path is not None and clearance is None:
+        links, said = _links_to_look_at(rows.robot, limits)
+        warnings += said
+        hit = None if links is None else links.first_self_collision(shape.motion(100.0))
+        if hit is not None and stopped:
+            raise ExcitationError(_self_collision(hit))
+        if hit is not None:  # once more, with links kept apart in the search
+            return _design_by_points(replace(search, cell=Cell()), points)
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.rows_per_sample)
     judge = find_criterion(
@@ -727,27 +779,18 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     value, first = judge.value(W), judge.value(at_random)
     history = replace(courses[0].with_final_value(value), stopped=stopped)
     return Excitation(
-        rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise
-    )
+        rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise,
+        clearance=clearance,
+    )  # fmt: skip
 
 
-def _check_approach_torques(search: _Search, shape: PointsShape) -> None:
-    """Raise where torques exceed their limits on the way from or to a given pose of rest."""
+def _check_approach(search: _Search, clearance: Clearance | None, shape: PointsShape) -> None:
+    """Raise where torques exceed their limits, or clearance is missing, on the way from or to a given pose of rest."""
+    if (hit := violation_of_path(shape, clearance)) is not None:
+        raise ExcitationError(hit.message().about("entry from rest"))
     use = np.zeros(1) if search.effort is None else search.effort.use_of_limits(shape.motion(TORQUE_RATE))
     if use.max() > 1.0:
         raise ExcitationError(
             "no_entry_from_rest", "no way from the rest pose keeps the effort limit of joint '{joint}'",
             "choose another rest pose", joint=search.rows.robot.joint_names[int(np.argmax(use))],
         )  # fmt: skip
-
-
-def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:
-    """Raise where the motion collides; return a warning where that could not be checked."""
-    checker, word = CollisionChecker.for_robot(robot)
-    hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
-    if hit is not None:
-        raise ExcitationError(
-            "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits, or try "
-            "another seed", hit=hit,
-        )  # fmt: skip
-    return [word] if word else []

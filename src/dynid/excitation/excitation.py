@@ -26,9 +26,10 @@ from dynid.robot.transform import Array
 from dynid.storage.files import write_text
 
 if TYPE_CHECKING:
-    from dynid.excitation.feasibility import BeforeRun, Clearance, Effort
+    from dynid.excitation.clearance import BeforeRun, Clearance
     from dynid.excitation.history import SearchHistory
     from dynid.excitation.information import Information
+    from dynid.excitation.torque_limits import Effort
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,7 @@ class Excitation:
     def before_run(self) -> BeforeRun | None:
         """What to know before it is run: lowest points, largest speeds and torques, checks; None for bare points."""
         from dynid.excitation.cell import Cell
-        from dynid.excitation.feasibility import RUN_RATE, BeforeRun, Clearance
+        from dynid.excitation.clearance import RUN_RATE, BeforeRun, Clearance
 
         if not np.isfinite(self.duration) or self.robot.floating:
             return None

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.optimize
 
+from dynid.excitation.clearance import BUFFER, Clearance, Violation
 from dynid.excitation.criteria import Criterion, criterion_of_repeated_rows, find_criterion
-from dynid.excitation.feasibility import BUFFER, Clearance, Effort, Violation
 from dynid.excitation.fourier import Basis, derivative_peaks, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Extremes, middle_and_half_range
+from dynid.excitation.torque_limits import Effort
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
@@ -165,7 +166,7 @@ def search_series_from_start(
     judge, columns = problem.criterion_for(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
     if problem.clearance is not None:
-        x[:, 0] = _free_posture(problem, problem.clearance, seed) - problem.mid_range
+        x[:, 0] = problem.clearance.free_posture(problem.limits, seed, problem.effort) - problem.mid_range
     shape = x.shape
     smooth_rows = _differentiable_rows(problem)
     recorder = Recorder()
@@ -222,10 +223,10 @@ def search_series_from_start(
         if not descend(sharp, tight, TIGHTENED_STEPS):
             break
     value, y = scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])
-    if problem.effort is not None:
-        value, y = _shrink_to_effort(problem, problem.effort, value, y)
-    if problem.clearance is not None and np.isfinite(value):
+    if problem.clearance is not None:
         value, y = _shrink_to_cell(problem, problem.clearance, value, y)
+    elif problem.effort is not None:
+        value, y = _shrink_to_effort(problem, problem.effort, value, y)
     recorder.pause_clock()
     return value, FoundSeries(seed, y, recorder)
 
@@ -260,9 +261,6 @@ def _shrink_to_effort(problem: FourierProblem, effort: Effort, value: float, y: 
 # Clearance and the speed of the tool: a penalty at samples while searching, and a proof at the end.
 
 
-FREE = 0.05
-"""Clearance (m) beyond what is needed at which a posture to start from is good enough."""
-TRIED = 200
 TIGHTENINGS, TIGHTENED_STEPS = 3, 40
 """How often a search goes on with more clearance where the proof failed, and its iterations."""
 SCALES = (0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
@@ -279,13 +277,6 @@ def _cell_penalty(
     return 100.0 * extra, 100.0 * np.asarray(by_y)
 
 
-def _free_posture(problem: FourierProblem, clearance: Clearance, seed: int) -> Array:
-    """Random posture with much clearance, or the best of those tried."""
-    q = clearance.random_postures(problem.limits, TRIED, seed)[2:]
-    slack, _ = clearance.slack(q)
-    return np.asarray(q[int(np.argmax(np.minimum(slack, FREE)))])
-
-
 def violation_of_series(problem: FourierProblem, clearance: Clearance, y: Array) -> Violation | None:
     """What a series violates in the cell at any instant, if anything."""
 
@@ -299,17 +290,23 @@ def violation_of_series(problem: FourierProblem, clearance: Clearance, y: Array)
 
 
 def _shrink_to_cell(problem: FourierProblem, clearance: Clearance, value: float, y: Array) -> tuple[float, Array]:
-    """Shrink y about its freest or its mean posture by the largest of some factors by which it keeps its clearance."""
-    if cell_is_kept(problem, y):
+    """Shrink y until it keeps its clearance and torques, by the largest of some factors about one of some postures.
+
+    These are the freest on its way, the mean one, and a free one from elsewhere.
+    """
+    if cell_is_kept(problem, y) and _torques_fit(problem, y):
         return value, y
     t, basis = problem.sample_instants(SAMPLES)
     q = problem.motion_of_coefficients(y, basis, t).q
-    slack, _ = clearance.slack(q)
+    held = np.zeros(len(q)) if problem.effort is None else problem.effort.holding_torque_shares(q).max(axis=1)
+    slack = np.where(held < 1.0, clearance.slack(q)[0], -np.inf)
+    refuge = clearance.free_posture(problem.limits, 0, problem.effort) - problem.mid_range
+    postures = (q[int(np.argmax(slack))] - problem.mid_range, y[:, 0], refuge)
     for scale in SCALES:
-        for about in (q[int(np.argmax(slack))] - problem.mid_range, y[:, 0]):
+        for about in postures[:2] if scale > SCALES[-1] else postures:
             z = scale * y
             z[:, 0] += (1.0 - scale) * about
-            if cell_is_kept(problem, z) and _torques_fit(problem, z):
+            if _torques_fit(problem, z) and cell_is_kept(problem, z):
                 return problem.criterion_value(z), z
     return np.inf, y
 

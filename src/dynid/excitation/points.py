@@ -63,6 +63,11 @@ class PointLimits:
         size = f"{room[kind, j]:.3g} {unit}" + ("" if kind == 0 else "/s")
         return f"the least room has joint '{robot.joint_names[j]}', held to +-{size} by its {limit} limit"
 
+    def position_limits(self) -> Limits:
+        """Limits of positions, all of them finite, with nothing else limited."""
+        free = np.full(len(self.middle), np.inf)
+        return Limits(np.column_stack([self.middle - self.reach, self.middle + self.reach]), free, free, free)
+
     @property
     def has_motion(self) -> bool:
         """Whether any joint has an acceleration limit, so that there is a motion through the points."""

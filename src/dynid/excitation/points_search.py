@@ -9,14 +9,15 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from dynid.errors import DeadPointError, ExcitationError, LoopError
+from dynid.excitation.clearance import BUFFER, Clearance, Violation
 from dynid.excitation.criteria import Criterion, SmoothValue, condition_number, find_criterion
-from dynid.excitation.feasibility import Effort
 from dynid.excitation.history import Recorder, SearchHistory
 from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.quintics import PathGradient, excess_over_bounds, hermite_values
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits
 from dynid.excitation.starts import run_starts
+from dynid.excitation.torque_limits import Effort
 from dynid.messages import Message, Wording
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array, freeze
@@ -108,9 +109,13 @@ class SmoothedCriterion:
 TIME_WEIGHT = 0.15
 INSTANTS = 23
 ROUNDS = 3
-SHRINKINGS = 60
+SHRINKINGS = 80
 TORQUE_RATE, POSES_RATE = 200.0, 10.0
 """Samples per second at which torques are checked, and poses to shrink about are tried."""
+CELL_WEIGHT = 0.1
+"""Of the penalty of missing clearance beside squared relative excesses over the limits."""
+DRAWN_TOGETHER = 0.3
+"""Share of their distance to a free posture to which points of a start are drawn in a cell."""
 WALL = 1e6
 """What the search sees where a closed loop cannot follow."""
 BASIS = hermite_values(np.arange(1.0, INSTANTS + 1.0) / (INSTANTS + 1.0))
@@ -123,7 +128,7 @@ class PointsSearch:
     """The problem that each start solves.
 
     tight (5, n) shrinks reach, speed, acceleration, jerk and torques at the instants tried; effort: None where no
-    torque is limited or known.
+    torque is limited or known; clearance: None without a cell, buffer: what is kept beyond it (m).
     """
 
     rows: BaseRows
@@ -131,6 +136,8 @@ class PointsSearch:
     unknowns: PointVariables
     tight: Array
     effort: Effort | None = None
+    clearance: Clearance | None = None
+    buffer: float = BUFFER
 
     def value_and_gradient(
         self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None
@@ -164,7 +171,11 @@ class PointsSearch:
             over = excess_over_bounds(shape.path, JERK_BASIS, (box.middle, *bounds))
         else:
             over = excess_over_bounds(shape.path, BASIS, (box.middle, *bounds[:3]))
-        return over if self.effort is None else over + self.effort.excess_over_limits(shape.path, self.tight[4])
+        if self.effort is not None:
+            over = over + self.effort.excess_over_limits(shape.path, self.tight[4])
+        if self.clearance is not None:
+            over = over + self.clearance.penalty_along_path(shape.path, self.buffer).scaled(CELL_WEIGHT)
+        return over
 
     def use_of_limits(self, shape: PointsShape) -> Array:
         """Exact peaks over limits at every instant: reach, speed, acceleration and jerk, (4, n)."""
@@ -178,7 +189,21 @@ class PointsSearch:
         torque = np.ones(self.tight.shape[1])
         if self.effort is not None:
             torque = np.clip(self.effort.use_of_limits(shape.motion(TORQUE_RATE)), 1.0, 1.5)
-        return replace(self, tight=self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque]))
+        more = 0.0 if self.clearance is None or violation_of_path(shape, self.clearance) is None else BUFFER
+        tight = self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque])
+        return replace(self, tight=tight, buffer=self.buffer + more)
+
+    def start_in_free_posture(self, z: Array, seed: int) -> Array:
+        """The variables z of a start with its points drawn together about a free posture, where there is a cell."""
+        if self.clearance is None:
+            return z
+        box, z = self.unknowns.box, z.copy()
+        free = (self.clearance.free_posture(box.position_limits(), seed, self.effort) - box.middle) / box.reach
+        size = self.unknowns.points * len(box.reach)
+        for part in (z[:size], z[3 * size : 3 * size + 2 * len(box.reach)]):
+            x = np.sin(part).reshape(-1, len(box.reach))
+            part[:] = np.arcsin(np.clip(free + DRAWN_TOGETHER * (x - free), -0.98, 0.98)).ravel()
+        return z
 
     def shrink_into_limits(self, z: Array) -> PointsShape | None:
         """Shrink each joint's motion about its mid-range until no limit is broken at any instant.
@@ -191,7 +216,11 @@ class PointsSearch:
         while (use := self.use_of_limits(shape).max(axis=0)).max() > 1.0:
             shape = shape.shrink_about(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
             slack *= 4.0
-        return shape if self.effort is None else shrink_to_effort(shape, self.effort)
+        return (
+            shape
+            if self.effort is None and self.clearance is None
+            else shrink_to_fit(shape, self.effort, self.clearance)
+        )
 
     def with_entry_scale(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
         """Return the stage with the largest entry of W at its start as the scale of entries."""
@@ -261,30 +290,51 @@ class BestShape:
             self.shape, self.start, self.value = shape, self.z, value
 
 
-def shrink_to_effort(shape: PointsShape, effort: Effort) -> PointsShape | None:
-    """The shape shrunk until its torques fit, about the pose on its path that is easiest to hold.
+def violation_of_path(shape: PointsShape, clearance: Clearance | None) -> Violation | None:
+    """What the motion of a shape violates in the cell at any instant, if anything."""
+    if clearance is None or shape.path is None:
+        return None
+    return clearance.first_violation(shape.path.sample, shape.path.duration, shape.path.extremes())
 
-    The last resort: a search that ended within its torque limits leaves nothing to shrink.
+
+def shrink_to_fit(
+    shape: PointsShape, effort: Effort | None, clearance: Clearance | None = None, box: PointLimits | None = None
+) -> PointsShape | None:
+    """The shape shrunk until torques and clearance fit, about the pose on its path that is freest or easiest to hold.
+
+    The last resort: a search that ended within its torque limits and clear of the cell leaves nothing to shrink. None
+    where it does not fit however small it is. box: where else free postures are sought.
     """
+
+    def fits(shape: PointsShape) -> bool:
+        """Whether a motion keeps its torque limits, and clear of the cell."""
+        if effort is not None and effort.use_of_limits(shape.motion(TORQUE_RATE)).max() > 1.0:
+            return False
+        return violation_of_path(shape, clearance) is None
+
+    if fits(shape):
+        return shape
     q = shape.motion(POSES_RATE).q
-    pose = q[np.argmin(effort.holding_torque_shares(q).max(axis=1))]
+    held = np.zeros(len(q)) if effort is None else effort.holding_torque_shares(q).max(axis=1)
+    ease = -held if clearance is None else np.where(held < 1.0, clearance.slack(q)[0], -held)
+    pose = q[np.argmax(ease)]
+    if clearance is not None and box is not None and ease.max() <= 0.0:
+        pose = clearance.free_posture(box.position_limits(), 0, effort)
 
     def shrink_repeatedly(times: int) -> PointsShape | None:
-        """Shrunk so many times by 5 %, where torques fit then."""
-        smaller = shape if times == 0 else shape.shrink_about(np.full(len(pose), 0.95**times), pose)
-        return smaller if effort.use_of_limits(smaller.motion(TORQUE_RATE)).max() <= 1.0 else None
+        """Shrunk so many times by 5 %, where it fits then."""
+        smaller = shape.shrink_about(np.full(len(pose), 0.95**times), pose)
+        return smaller if fits(smaller) else None
 
-    if (whole := shrink_repeatedly(0)) is not None:
-        return whole
     too_large, enough = 0, SHRINKINGS
-    held = shrink_repeatedly(enough)
-    while held is not None and enough - too_large > 1:
+    kept = shrink_repeatedly(enough)
+    while kept is not None and enough - too_large > 1:
         middle = (too_large + enough) // 2
         if (better := shrink_repeatedly(middle)) is None:
             too_large = middle
         else:
-            held, enough = better, middle
-    return held
+            kept, enough = better, middle
+    return kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -302,9 +352,8 @@ def search_points_from_start(
     """Run all stages from start k of a seed; return the true criterion and what was found."""
     search, seed = problem
     recorder = Recorder()
-    best = BestShape(
-        search, search.unknowns.random_start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k]))
-    )
+    z = search.unknowns.random_start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k]))
+    best = BestShape(search, search.start_in_free_posture(z, seed + k))
     for stage in search.goal.stages():
         if time_left() > 0.0:
             best.set_current(search.descend(best.z, stage, time_left, best.set_current, recorder))
@@ -352,12 +401,13 @@ def design_points(
     on_progress: Callable[[str, float], None] | None = None,
     on_history: Callable[[SearchHistory], None] | None = None,
     target: Array | None = None,
+    clearance: Clearance | None = None,
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
-    `on_history` is told how the search went. target (k, b): rows of criterion v.
+    `on_history` is told how the search went. target (k, b): rows of criterion v. clearance: of the motion in a cell.
     """
     box = _checked_point_limits(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
@@ -368,7 +418,8 @@ def design_points(
         )  # fmt: skip
     goal = SmoothedCriterion.for_rows(criterion, weights, rows, count, _noise_per_row(noise, count), target)
     effort = effort if box.has_motion else None
-    search = PointsSearch(rows, goal, PointVariables(box, points + 1), np.full((5, rows.robot.n), 0.999), effort)
+    tight = np.full((5, rows.robot.n), 0.999)
+    search = PointsSearch(rows, goal, PointVariables(box, points + 1), tight, effort, clearance)
     left = time_left()
     budget = left if np.isfinite(left) else None
     candidates = run_starts(search_points_from_start, (search, seed), list(range(starts)), budget, on_progress)
@@ -384,6 +435,12 @@ def design_points(
             best.accept_if_better()
             stopped = True
         taken.recorder.pause_clock()
+    if best.shape is None and clearance is not None:
+        refuge = clearance.free_posture(limits, 0, effort)
+        small = search.unknowns.points_at(best.z).shrink_about(np.full(rows.robot.n, 0.95**SHRINKINGS), refuge)
+        hit = violation_of_path(small, clearance)
+        if hit is not None:
+            raise ExcitationError(clearance.no_room_message(hit, limits, effort))
     if best.shape is None and effort is not None:
         raise ExcitationError(_describe_effort_failure(search, best.z, effort))
     if best.shape is None or not _all_parameters_identifiable(rows, best.shape):
@@ -408,8 +465,8 @@ def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> 
     joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
     return Message(
         "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one: "
-        "holding still takes {percent:.3g} % of it in the easiest pose tried", joint=joint,
-        percent=100 * easiest.max(),
+        "holding still takes {percent:.3g} % of it in the easiest pose tried", "raise it", joint=joint,
+        percent=100 * easiest.max(), needed=float((easiest * effort.limit)[int(np.argmax(easiest))]),
     )  # fmt: skip
 
 

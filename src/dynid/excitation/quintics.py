@@ -5,6 +5,7 @@ A segment of duration u runs on s = t / u in [0, 1]; the accelerations at its en
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -162,6 +163,10 @@ class Quintics:
         return Extremes(lowest.min(axis=0), highest.max(axis=0), *(peak.max(axis=0) for peak in peaks))
 
 
+Penalty = Callable[[Motion], tuple[float, tuple[Array, Array, Array]]]
+"""A mean over the samples of a motion, and its gradient by q, v, a."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PathGradient:
     """A figure along a path, with its gradients by segment times u (S,) and by the nodes' q, v, a (S + 1, n)."""
@@ -171,6 +176,10 @@ class PathGradient:
     by_q: Array
     by_v: Array
     by_a: Array
+
+    def scaled(self, factor: float) -> PathGradient:
+        """The figure times a factor."""
+        return PathGradient(factor * self.value, *(factor * x for x in (self.by_u, self.by_q, self.by_v, self.by_a)))
 
     def __add__(self, other: PathGradient) -> PathGradient:
         parts = zip(
@@ -220,6 +229,16 @@ def gradient_by_nodes(
         _sum_at_nodes(u * v0, u * v1),
         _sum_at_nodes(u**2 * a0, u**2 * a1),
     )
+
+
+def penalty_along_path(path: Quintics, basis: tuple[Array, ...], penalty: Penalty) -> PathGradient:
+    """Sum over the instants of a Hermite basis in all segments of a penalty that is a mean over samples."""
+    states = states_at_instants(path, basis)
+    S, n, M = states[0].shape
+    q, v, a = (x.transpose(0, 2, 1).reshape(-1, n) for x in states)
+    mean, by = penalty(Motion(np.arange(float(S * M)), q, v, a))
+    slopes = [S * M * g.reshape(S, M, n).transpose(0, 2, 1) for g in by]
+    return gradient_by_nodes(path, basis, S * M * mean, states, slopes)
 
 
 def _sum_at_nodes(left: Array, right: Array) -> Array:

@@ -34,6 +34,9 @@ SLOWEST_STEP = 1.0
 """Time (s) between samples from which on a motion cannot be seen; ms taken for s are longer."""
 
 DEGREES = 180.0 / np.pi
+LEAST_TORQUE = 1e-100
+"""Torque (N m) below which numbers stand for zero: their squares are none."""
+
 STANDING = 5e-3
 """A joint that moves less than this (rad, or as much of a prismatic joint's range) stands still."""
 
@@ -209,7 +212,8 @@ class Survey:
     saturation (n,): level at which a joint's torque is cut off, infinite where it is not. turning (n,): which joints
     are revolute, whose positions may have been recorded modulo a turn. notes: what a person should know. names: of the
     joints; scales: what is usual in each channel; joints: those whose torque counts. frozen_times (k, 2): intervals in
-    which the recorder repeats a value.
+    which the recorder repeats a value. seconds: length of the whole recording, estimated from the share of it that was
+    read; 0 where that is not known.
     """
 
     rate: float
@@ -222,6 +226,7 @@ class Survey:
     scales: Mapping[str, ChannelScale] = field(default_factory=dict)
     joints: tuple[int, ...] = ()
     frozen_times: Array = field(default_factory=lambda: np.zeros((0, 2)))
+    seconds: float = 0.0
 
     @property
     def speed(self) -> Array:
@@ -259,7 +264,7 @@ def survey(
     """
     used = (tuple(range(robot.n)) if joints is None else joints) if "tau" in measured else ()
     turning = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
-    first, complete = _first_rows(log, robot, measured, used)
+    first, complete, rows_in_all = _first_rows(log, robot, measured, used)
     scales = _channel_scales(first, complete, used)
     bad = {row for _, _, rows in StrayValues(scales, turning).find_corrupt_rows(first) for row in rows.tolist()}
     if bad and len(bad) < len(first):
@@ -287,7 +292,10 @@ def survey(
         watch.frozen_times = frozen_times = watch.find_frozen_times()
         samples = samples.select_rows(np.flatnonzero(~watch.are_frozen(samples.t))) if len(frozen_times) else samples
     samples = replace(samples, q=Unwrapper(turning, rate).unwrap(samples.q))
-    return Survey(rate, samples, saturation, turning, notes, complete, robot.joint_names, scales, used, frozen_times)
+    return Survey(
+        rate, samples, saturation, turning, notes, complete, robot.joint_names, scales, used, frozen_times,
+        rows_in_all / rate,
+    )  # fmt: skip
 
 
 def _channel_scales(first: Samples, complete: bool, used: tuple[int, ...]) -> dict[str, ChannelScale]:
@@ -311,11 +319,14 @@ def _sampling_rate(t: Array) -> float:
     return float(1.0 / near.mean()) if len(near) > 0.5 * len(steps) else 1.0 / usual
 
 
-def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[int, ...]) -> tuple[Samples, bool]:
-    """Finite rows from the beginning of the log, and whether these are all of it."""
+def _first_rows(
+    log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[int, ...]
+) -> tuple[Samples, bool, float]:
+    """Finite rows from the beginning of the log, whether these are all of it, and an estimate of how many it has."""
     pieces: list[Samples] = []
     empty: Samples | None = None
     count = rows = 0
+    done = np.nan
     complete = True
     for samples in log.chunks_of_whole_recording():
         if samples.q.shape[1] != robot.n:
@@ -339,6 +350,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[i
         samples = zero_missing_torques(samples, used)
         good = finite_rows(samples)
         rows += len(samples)
+        done = samples.done
         if good.any():
             pieces.append(samples if good.all() else samples.select_rows(np.flatnonzero(good)))
         elif len(samples):
@@ -355,7 +367,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[i
     if not pieces:
         assert empty is not None
         raise _no_complete_row_error(log, empty, robot)
-    return concatenate_samples(pieces), complete
+    return concatenate_samples(pieces), complete, rows / done if done > 0.0 else 0.0
 
 
 def _any_joint_moves(pieces: list[Samples]) -> bool:
@@ -420,14 +432,15 @@ def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
 
 def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:
     """Raise where all torques are zero, or those of a joint in use."""
-    if not np.any(tau):
+    acts = np.abs(tau).max(axis=0) > LEAST_TORQUE
+    if not acts.any():
         raise LogError(
             log.name, "torques_all_zero", "all torques are zero", "name the columns of the torques with {columns}",
             columns=Option("columns", {"tau": [ANYTHING]}),
         )  # fmt: skip
-    silent = [robot.joint_names[j] for j in joints if not np.any(tau[:, j])]
+    silent = [robot.joint_names[j] for j in joints if not acts[j]]
     if silent:
-        others = [robot.joint_names[j] for j in joints if np.any(tau[:, j])]
+        others = [robot.joint_names[j] for j in joints if acts[j]]
         raise LogError(
             log.name, "joint_torque_zero", "the torque of joint {silent} is zero throughout",
             "leave the joint out ({joints}) or name its column", silent=silent, joints=Option("joints", others),
@@ -439,7 +452,7 @@ def _saturation_level(tau: Array, q: Array) -> float:
 
     Moving: the runs at the level make up 1 % of a joint's range, which standstill does not.
     """
-    level = _plateau_level(tau)
+    level = plateau_level(tau)
     if np.isinf(level):
         return level
     inside = np.flatnonzero(np.abs(tau) == level)
@@ -448,7 +461,7 @@ def _saturation_level(tau: Array, q: Array) -> float:
     return level if np.any(travel > 0.01 * (q.max(axis=0) - q.min(axis=0))) else np.inf
 
 
-def _plateau_level(x: Array) -> float:
+def plateau_level(x: Array) -> float:
     """Largest absolute value (N,) if it is held exactly for long: 5 rows, and 10 times the runs before and after.
 
     Those are long too where values are coarsely rounded.
@@ -481,13 +494,13 @@ def _find_clipping_levels(samples: Samples, saturation: Array, scales: Mapping[s
                 scales["tau"].limits[j, side] = level
         if samples.v is not None and not scales["v"].is_coarse[j]:
             level, height = _extreme_value_and_range(columns["v"][j], extremes["v"][j], side)
-            if height is not None and np.isfinite(_plateau_level(height)):
+            if height is not None and np.isfinite(plateau_level(height)):
                 cut = np.flatnonzero(samples.v[1:, j] == level)
                 slope = (q[cut + 1] - q[cut]) / (samples.t[cut + 1] - samples.t[cut])
                 if slope.mean() * sign > 1.03 * abs(level):
                     scales["v"].limits[j, side] = level
         level, height = _extreme_value_and_range(q, extremes["q"][j], side)
-        if height is None or np.isinf(_plateau_level(height)):
+        if height is None or np.isinf(plateau_level(height)):
             continue
         at_level = q == level
         begins = np.flatnonzero(at_level[2:] & ~at_level[1:-1])  # the steps before and after

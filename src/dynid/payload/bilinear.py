@@ -23,8 +23,7 @@ from dynid.estimation.solve.least_squares import Constraints, Factors, Solution,
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
-from dynid.payload.regrouping import SMALL, compose_regroupings
-from dynid.payload.two_runs import TwoRuns, rewrite_blocks
+from dynid.payload.two_runs import SMALL, TwoRuns, compose_regroupings, rewrite_blocks
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 

@@ -27,17 +27,17 @@ from dynid.logs.read import list_logs
 from dynid.messages import Message, Option, Wording
 from dynid.payload.bilinear import NOT_SETTLED, Bilinear, BilinearSolution, solve_bilinear
 from dynid.payload.payload import Fit, Payload, build_payload, robot_reach
-from dynid.payload.regrouping import find_identifiable_payload
 from dynid.payload.two_runs import (
     collect_two_runs,
     find_carrier,
+    find_identifiable_payload,
     known_zeros_of_link,
     payload_names,
     poor_fit_warnings,
 )
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS
-from dynid.robot.io.force_sensor import with_sensor_from_file
+from dynid.robot.io.toml_table import with_sensor_from_file
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

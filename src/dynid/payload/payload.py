@@ -15,7 +15,6 @@ from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.identification import FlatField
 from dynid.messages import Message
-from dynid.payload.regrouping import IdentifiablePayload
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
@@ -97,6 +96,20 @@ class Fit:
             "logs": [{"name": name, "findings": list(found)} for name, found in self.findings],
             "notes": list(self.notes),
         }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IdentifiablePayload:
+    """Names, units and places (among the kept unknowns) of what the data determine; lost: the rest.
+
+    shares (names, 10): of the payload's parameters in each of them, NaN where the robot's have a share too.
+    """
+
+    names: tuple[Parameter, ...]
+    units: tuple[str, ...]
+    places: list[int]
+    lost: tuple[Unidentifiable, ...]
+    shares: Array
 
 
 @dataclass(frozen=True, eq=False)

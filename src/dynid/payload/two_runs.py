@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -15,12 +15,14 @@ from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_identified_sums, find_revealing_motion
 from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, WEAK_MEAN
 from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, open_logs
 from dynid.estimation.inference.jackknife import Jackknife
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_friction_blocks
 from dynid.estimation.options import Options
+from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import (
     Constraints,
@@ -30,10 +32,11 @@ from dynid.estimation.solve.least_squares import (
     standing_joints,
 )
 from dynid.identifiability.parameters import BaseParameters
+from dynid.identifiability.relations import Regrouping
 from dynid.logs.log import Log, Progress
 from dynid.logs.read import list_logs, robot_with_locks_of
 from dynid.messages import Message, Option
-from dynid.payload.payload import Fit
+from dynid.payload.payload import Fit, IdentifiablePayload
 from dynid.robot.inertia import SYMBOLS, UNITS
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Link, Robot
@@ -349,3 +352,84 @@ def _refuse_same_logs(loaded: Logs, unloaded: Logs) -> None:
             "loaded_equals_unloaded", "the same log is given with and without the payload",
             "use a run with and one without",
         )  # fmt: skip
+
+
+# What a regrouping of the unknowns tells of a payload: which parameters alone, which in sums, which not at all.
+
+
+SMALL = 1e-6
+"""Share of the largest one of a parameter below which it joins another by rounding only."""
+
+
+def compose_regroupings(first: Regrouping, second: Regrouping | None) -> Regrouping:
+    """Regrouping of two in succession: the second regroups what the first kept."""
+    if second is None:
+        return first
+    return Regrouping(tuple(first.kept[k] for k in second.kept), second.matrix @ first.matrix)
+
+
+def find_identifiable_payload(
+    names: Sequence[Parameter],
+    regrouping: Regrouping,
+    equation: Equation,
+    to_base: Array,
+    K: Array,
+    posture: Array | None,
+) -> IdentifiablePayload:
+    """Combinations of the payload's parameters that the data determine; to_base (base, robot's) maps the robot's.
+
+    posture (n,): around which motions are tried, to name one that would show what is lost.
+    """
+    before = len(names) - 10
+    kept, M = regrouping.kept, _drop_rounding_shares(regrouping.matrix)
+    sums, units, places, lost = [], [], [], []
+    for row, k in enumerate(kept):
+        if k < before:
+            continue
+        text = str(names[k])
+        for other in range(len(names)):
+            share = M[row, other]
+            if other != k and share != 0.0:
+                factor = "" if abs(abs(share) - 1.0) < SMALL else f"{abs(share):.4g} "
+                text += f" {'+' if share > 0 else '-'} {factor}{names[other]}"
+        own = names[k]
+        sums.append(Parameter(text, symbol=own.symbol, kind="inertial", unit=own.unit, link=own.link))
+        units.append(own.unit)
+        places.append(row)
+    for k in range(before, len(names)):
+        if k in kept:
+            continue
+        terms = [(float(share), names[i]) for i, share in zip(kept, M[:, k], strict=True) if share != 0.0]
+        direction = np.zeros(len(names))
+        direction[k] = 1.0
+        direction[list(kept)] -= M[:, k]
+        without = to_base @ direction[:before]
+        remedy = _find_remedy(equation, without + K @ direction[before:], without, posture)
+        shares = tuple((name, share) for share, name in terms)
+        lost.append(Unidentifiable(names[k], describe_identified_sums(terms, names[k]), remedy, shares))
+    told = M[places]
+    of_payload = np.where(told[:, :before].any(axis=1, keepdims=True), np.nan, told[:, before:])
+    return IdentifiablePayload(tuple(sums), tuple(units), places, tuple(lost), of_payload)
+
+
+def _drop_rounding_shares(matrix: Array) -> Array:
+    """Matrix with shares that are mere rounding set to zero."""
+    largest = np.abs(matrix).max(axis=0, initial=0.0)
+    return np.where(np.abs(matrix) > SMALL * largest, matrix, 0.0)
+
+
+def _find_remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Array | None) -> Message:
+    """Message on a motion that shows a direction of the base parameters, with the payload or without it."""
+    size = max(float(np.abs(loaded).max(initial=0.0)), float(np.abs(unloaded).max(initial=0.0)))
+    if size < 1e-9:
+        if len(equation.joints) < equation.robot.n:
+            return Message(
+                "no_motion_reveals_it", "no motion shows it in the torques of these joints", "use those of all joints"
+            )
+        return Message("no_motion_reveals_it", "no motion of this robot shows it in its torques")
+    if posture is None:
+        return Message("move_more_joints", "record motions that move more joints, with and without the payload")
+    which, rigid = ("with", loaded) if np.abs(loaded).max() > 1e-9 * size else ("without", unloaded)
+    padded = np.concatenate([rigid, np.zeros(equation.rigid_column_count - len(rigid))])
+    motion = find_revealing_motion(equation, padded, posture)
+    return Message(motion.code, "{motion} in the logs {which} the payload", **motion.facts, motion=motion, which=which)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from dynid.excitation.clearance import BeforeRun
 from dynid.excitation.excitation import Excitation, noise_per_channel
-from dynid.excitation.feasibility import BeforeRun
 from dynid.excitation.history import Descent, SearchHistory
 from dynid.excitation.points import PointsShape
 from dynid.identifiability.base_parameters import base_parameters
@@ -160,6 +160,9 @@ _SPACE = "\N{NO-BREAK SPACE}"
 LIMITED = ("position", "velocity", "acceleration", "jerk")
 SMALLEST_MARGIN = 5e-4
 """A margin below this is called none: rounded to a tenth of a percent it is."""
+LOOK_FIRST = "look first"
+FAST, SLOW, REHEARSAL = 1.0, 0.25, 0.25
+"""Tool speeds (m/s) above which a limit, and a rehearsal, is proposed; share of a rehearsal's speed."""
 HOPELESS = 1e9
 """Condition numbers beyond this are those of too few rows, and not drawn."""
 
@@ -189,23 +192,37 @@ def write_page(excitation: Excitation, path: Path, *, noise: float | Sequence[fl
 def before_run_lines(known: BeforeRun, excitation: Excitation, file: Path | None) -> list[tuple[str, str]]:
     """What to know before a motion is run, line by line: a heading and its text; file: where the motion is written."""
     plane = "floor" if excitation.clearance and excitation.clearance.cell.floor is not None else "mounting plane"
-    heights = ", ".join(f"{name} {z:.3f}" for name, z in known.lowest.items())
-    shape = " (capsules along the skeleton)" if known.as_capsules else ""
-    lines = [(f"lowest point of each link, z in m{shape}", heights)]
+    limit = None if excitation.clearance is None else excitation.clearance.cell.tool_speed
+    speed = f"up to {known.tool_speed:.2f} m/s"
+    if limit is not None:
+        speed += f" of {limit:g} m/s allowed"
+    elif known.tool_speed > FAST:
+        speed += f", not limited: --tool-speed {FAST:g} would limit it"
+    lines = [("tool speed", speed)]
     if known.below:
         name, depth = max(known.below.items(), key=lambda item: item[1])
         others = f", {len(known.below) - 1} more links too" if len(known.below) > 1 else ""
         where = f"{plane} z = {known.base_plane:g} m"
         lines.append(("below", f"link {name} goes {1000 * depth:.0f} mm below the {where}{others}"))
-    limit = None if excitation.clearance is None else excitation.clearance.cell.tool_speed
-    allowed = "" if limit is None else f" of {limit:g} m/s allowed"
-    lines.append(("largest speed of the tool", f"{known.tool_speed:.2f} m/s{allowed}"))
+    heights = ", ".join(f"{name} {z:.3f}" for name, z in known.lowest.items())
+    lines.append(("lowest z in m", f"{heights} (by link)"))
+    lines.append(("links taken as", known.shapes))
     if known.torques:
         shares = ", ".join(f"{name} {100 * peak / most:.0f} %" for name, (peak, most) in known.torques.items())
-        lines.append(("largest torques over their limits", shares))
-    lines.append(("checked", "; ".join(known.checked)))
+        lines.append(("torque / limit", shares))
+    lines += [("checked", command_line_wording(text)) for text in known.checked]
     lines += [("not checked", command_line_wording(text)) for text in known.unchecked]
-    return [*lines, ("look at it first", view_command(excitation, file))]
+    lines.append((LOOK_FIRST, view_command(excitation, file)))
+    if known.tool_speed > SLOW:
+        quarter = f"{REHEARSAL * known.tool_speed:.2f} m/s"
+        lines.append(("then run slowly", f"--speed {100 * REHEARSAL:.0f}% writes a rehearsal ({quarter}) beside it"))
+    return lines
+
+
+def is_fast_without_limit(excitation: Excitation) -> bool:
+    """Whether the tool goes fast, and nobody said how fast it may go."""
+    known, clearance = excitation.before_run, excitation.clearance
+    return known is not None and known.tool_speed > FAST and (clearance is None or clearance.cell.tool_speed is None)
 
 
 def view_command(excitation: Excitation, file: Path | None) -> str:
@@ -213,7 +230,9 @@ def view_command(excitation: Excitation, file: Path | None) -> str:
     robot, clearance = excitation.robot, excitation.clearance
     words = ["dynid", "view", robot.source if os.path.isfile(robot.source) else robot.name]  # a path may be too long
     words.append("traj.csv" if file is None else str(file.with_suffix(".csv")))
-    words += ["--obstacles", clearance.cell.file] if clearance is not None and clearance.cell.file else []
+    if clearance is not None:
+        words += ["--obstacles", clearance.cell.file] if clearance.cell.file else []
+        words += [] if clearance.cell.floor is None else ["--floor", f"{clearance.cell.floor:g}"]
     return shlex.join(words)
 
 
@@ -229,10 +248,14 @@ class BeforeSection:
         known = subject.excitation.before_run
         if known is None:
             return None
+        groups: dict[str, list[str]] = {}
+        for name, text in before_run_lines(known, subject.excitation, subject.file):
+            groups.setdefault(name, []).append(text)
+        risky = known.below or is_fast_without_limit(subject.excitation)
         return {
-            "lines": before_run_lines(known, subject.excitation, subject.file),
-            "mark": "weak" if known.below else "good",
-        }
+            "groups": list(groups.items()), "command": LOOK_FIRST,
+            "mark": "weak" if risky else "usable" if known.unchecked else "good",
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.geometry import link_poses
 from dynid.errors import MeshRefusedError
-from dynid.excitation.cell import Solid
+from dynid.excitation.cell import MOUNT, Plane, Solid
 from dynid.messages import Message
 from dynid.robot.io.meshes import MeshFolders
 from dynid.robot.io.urdf import locked_joint_motion, pose_from_origin
@@ -117,8 +117,11 @@ def _segments_by_link(segments: dict[int, list[Array]]) -> dict[int, Array]:
 KINDS = (".stl", ".obj", ".ply", ".glb", ".dae")
 """Mesh files that are read."""
 
-OBSTACLE = (170, 120, 90)
-"""Colour of a cell's solids."""
+OBSTACLE, LINK = (170, 120, 90), (191, 191, 199)
+"""Colours of a cell's solids, and of links whose file names none."""
+
+SHEER = 0.25
+"""Opacity of planes, behind which a robot may stand."""
 
 LARGEST = 100 * 1024 * 1024
 """Bytes of a mesh file; more is a mistake."""
@@ -126,24 +129,37 @@ LARGEST = 100 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A triangle mesh in m, in the frame of a link (-1: the base); colour as red, green, blue from 0 to 255."""
+    """A triangle mesh in m, in the frame of a link (-1: the base); colour as red, green, blue from 0 to 255.
+
+    opacity: from 0 to 1, None for a solid one.
+    """
 
     link: int
     vertices: Array
     faces: Array
     colour: tuple[int, int, int]
+    opacity: float | None = None
 
 
-def shape_of_solid(solid: Solid) -> Shape:
-    """Shape of a solid of a cell: its triangles, or the hull of its points, thickened."""
+def shape_of_plane(plane: Plane, half: float) -> Shape:
+    """Square of this half edge (m) of a plane, below the point of it that is nearest to the origin."""
+    across = np.cross(plane.normal, np.eye(3)[int(np.argmin(np.abs(plane.normal)))])
+    across = half * across / np.linalg.norm(across)
+    other = np.cross(plane.normal, across)
+    corners = plane.offset * plane.normal + np.array([across + other, other - across, -across - other, across - other])
+    return Shape(MOUNT, corners, np.array([[0, 1, 2], [0, 2, 3]]), OBSTACLE, SHEER)
+
+
+def shape_of_solid(solid: Solid, colour: tuple[int, int, int] = OBSTACLE) -> Shape:
+    """Shape of a solid of a cell or robot: its triangles, or the hull of its points, thickened."""
     from trimesh import convex, creation
 
     if solid.surface:
         triangles: Any = np.arange(len(solid.points)).reshape(-1, 3)
-        return Shape(solid.link, solid.points, triangles, OBSTACLE)
+        return Shape(solid.link, solid.points, triangles, colour)
     ball = creation.icosphere(subdivisions=1, radius=solid.radius).vertices if solid.radius else np.zeros((1, 3))
     hull: Any = convex.convex_hull((solid.points[:, None] + ball).reshape(-1, 3))
-    return Shape(solid.link, np.asarray(hull.vertices), np.asarray(hull.faces), OBSTACLE)
+    return Shape(solid.link, np.asarray(hull.vertices), np.asarray(hull.faces), colour)
 
 
 def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
@@ -304,11 +320,13 @@ class Scene:
                     shape.vertices.astype(np.float32),
                     shape.faces.astype(np.uint32),
                     color=shape.colour,
+                    opacity=shape.opacity,
                     flat_shading=True,
                     side="double",
                 )
             )
         self.has_shapes = bool(self._shapes)
+        self.shows_skeleton = not covered
 
     def show_position(self, q: Array) -> None:
         """Move the drawn robot to a position, q (1, joints of the tree)."""

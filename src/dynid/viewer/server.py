@@ -100,7 +100,7 @@ HINT = "Give a trajectory to see it move: `dynid view ROBOT traj.csv`."
 def add_visibility_switches(server: ViserServer, scene: Scene) -> None:
     """Add the switches that show or hide skeleton, meshes and frames."""
     meshes = server.gui.add_checkbox("meshes", scene.has_shapes, visible=scene.has_shapes)
-    skeleton = server.gui.add_checkbox("skeleton", not scene.has_shapes)
+    skeleton = server.gui.add_checkbox("skeleton", scene.shows_skeleton)
     frames = server.gui.add_checkbox("frames", True)
     meshes.on_update(lambda _: scene.show_meshes(meshes.value))
     skeleton.on_update(lambda _: scene.show_skeleton(skeleton.value))

@@ -8,7 +8,7 @@ import pytest
 
 import dynid
 from dynid import load_robot
-from dynid.excitation.feasibility import CollisionChecker
+from dynid.excitation.cell import CAPSULES, URDF, robot_solids
 from dynid.physical.constraints import link_ellipsoids
 from dynid.viewer.scene import read_shapes
 
@@ -52,10 +52,9 @@ def test_a_package_on_the_path_is_found_by_check_collision_and_viewer(
     assert (set(ellipsoids), notes) == ({"arm"}, ())
     shapes, notes_of_viewer = read_shapes(file, robot, {})
     assert (len(shapes), notes_of_viewer) == (1, [])
-    checker, warning = CollisionChecker.for_robot(robot)
-    assert warning is None
-    assert checker is not None
-    assert len(checker.geometry.geometryObjects) == 1
+    own = robot_solids(robot, robot.limits)
+    assert (own.kind, own.unread) == (URDF, None)
+    assert len(own.solids) == 1
 
 
 @pytest.mark.parametrize(
@@ -83,17 +82,18 @@ def test_packages_are_found_where_ros_or_the_user_says(
     assert not dynid.check_robot(file, package_path=given).robot.notes
     assert set(link_ellipsoids(file, robot, given)[0]) == {"arm"}
     assert len(read_shapes(file, robot, {})[0]) == 1
-    checker, warning = CollisionChecker.for_robot(robot)
-    assert (warning, checker is None) == (None, False)
+    own = robot_solids(robot, robot.limits)
+    assert (own.kind, own.unread) == (URDF, None)
 
 
 def test_self_collision_opens_nothing_outside(tmp_path: Path) -> None:
     stl(tmp_path / "secret.stl")
     file = write(tmp_path / "a" / "b" / "c" / "d" / "e" / "f", f"file://{tmp_path}/secret.stl")
-    checker, warning = CollisionChecker.for_robot(load_robot(file))
-    assert checker is None
-    assert warning is not None
-    assert warning.code == "self_collision_not_checked"
+    robot = load_robot(file)
+    own = robot_solids(robot, robot.limits)
+    assert own.kind == CAPSULES
+    assert own.unread is not None
+    assert own.unread.code == "self_collision_not_checked"
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_check_and_collision_look_in_the_folders_above(tmp_path: Path, above: in
     stl(file.parents[above] / "a.stl")
     robot = load_robot(file)
     assert set(link_ellipsoids(file, robot)[0]) == {"arm"}
-    assert CollisionChecker.for_robot(robot)[1] is None
+    assert robot_solids(robot, robot.limits).kind == URDF
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import dynid
 from command_line import CommandLine
 from dynid import load_robot
 from dynid.errors import RobotFileError
-from dynid.excitation.feasibility import CollisionChecker
+from dynid.excitation.cell import URDF, robot_solids
 from dynid.robot.io import xml
 from dynid.viewer.scene import read_shapes
 from robots import smooth_path
@@ -73,10 +73,9 @@ def test_check_collision_and_viewer_read_what_was_expanded(arm: Path, packages: 
     pytest.importorskip("trimesh")
     robot = load_robot(arm, xacro=True, package_path=packages)
     assert len(read_shapes(arm, robot, {})[0]) == 2
-    checker, warning = CollisionChecker.for_robot(robot)
-    assert warning is None
-    assert checker is not None
-    assert len(checker.geometry.geometryObjects) == 2
+    own = robot_solids(robot, robot.limits)
+    assert (own.kind, own.unread) == (URDF, None)
+    assert len(own.solids) == 2
     assert dynid.check_robot(arm, xacro=True, package_path=packages).bodies == ("a", "b")
 
 

@@ -26,6 +26,7 @@ from dynid.cli.options import (
     complete_robot_name,
     load_robot_for_command,
     parse_numbers,
+    path_beside_log,
     refuse_unused_options,
     robot_file_options,
 )
@@ -125,14 +126,16 @@ def identify(
     snap: SnapOption = True,
     diagnose: Annotated[bool, typer.Option("--diagnose", help="try other signs, order, gravity, zeros, ...")] = False,
     details: Annotated[
-        bool, typer.Option("--details", help="errors in motion and at rest; what is not proven")
+        bool, typer.Option("--details", help="everything: logs, all parameters, notes, what is not proven")
     ] = False,
     compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
     every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
     physical: Annotated[
         Path | None, typer.Option("--physical", help="find bodies that fit, and save them to this .json")
     ] = None,
-    urdf: Annotated[Path | None, typer.Option("--urdf", help="write the robot with these bodies to this .urdf")] = None,
+    urdf: Annotated[
+        Path | None, typer.Option("--urdf", help="write the robot with these bodies; no name: beside the log")
+    ] = None,
     total_mass: TotalMassOption = None,
     geometry: GeometryOption = None,
     bound: BoundOption = None,
@@ -141,7 +144,9 @@ def identify(
         bool, typer.Option("--force", help="with --urdf: write a result that is not to be trusted, too")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="save the whole result to this .json")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="write a page on the result to this .html")] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="write a page on the result, .html; no name: beside the log")
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Identify the parameters of a robot from logs, with intervals, validation and a verdict.
@@ -185,6 +190,7 @@ def identify(
             "is about bodies; add --physical or --urdf",
         )
     files = log_options.files_of_log_arguments((*logs, *(validate or ())))
+    report, urdf = path_beside_log(report, files, "_report.html"), path_beside_log(urdf, files, "_identified.urdf")
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_output_files(out, json, suffixes=(".json",), keep=inputs)
     report_output.check_report_path(report, (out, json), inputs)
@@ -228,11 +234,11 @@ def identify(
         )))  # fmt: skip
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
     outputs.write_json_file(json, lambda: identification.identification_json_data(result) | {"warnings": warnings})
-    terminal.show_notes(loaded, screen)
     identification.show_identification(result, screen, details=details)
     if diagnose and result.diagnosis is not None:
         screen.print(identification.diagnosis_table(result.diagnosis))
-    bodies.show_bodies(screen)
+    bodies.show_bodies(screen, details=details)
+    terminal.show_notes(loaded, screen)
     outputs.show_written_files(screen, "nothing was written")
     if out is None:
         terminal.print_line(screen, "--out result.json keeps the result for dynid physical, export and report")

@@ -189,10 +189,11 @@ def view(
     header: HeaderOption = None,
     rows: RowsOption = None,
     obstacles: Annotated[Path | None, typer.Option(help="a .toml of a cell, as for excite, to show around it")] = None,
+    floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m, as for excite")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
+    """Show a robot in the browser, moving along a trajectory: shapes of its file, or a skeleton with axes and frames.
 
     Example: dynid view panda traj.csv
     """
@@ -217,8 +218,8 @@ def view(
     if trajectory is not None:
         loaded = motions.robot_with_joints_of_path(trajectory, loaded, reader)
         path = motions.read_joint_path(trajectory, loaded, reader)
-    shapes, notes = motions.read_urdf_shapes(robot, loaded)
-    shapes += [] if obstacles is None else motions.read_cell_shapes(obstacles, loaded)
+    shapes, notes = motions.read_robot_shapes(robot, loaded)
+    shapes += motions.read_cell_shapes(obstacles, floor, loaded)
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
     motions.show_shape_notes(notes, screen)

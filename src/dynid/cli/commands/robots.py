@@ -48,7 +48,7 @@ def mdh(
     Example: dynid mdh my_robot.urdf --out my_robot.toml
     """
     from dynid.cli import terminal
-    from dynid.cli.output.robots import mdh_table, robot_json_data
+    from dynid.cli.output.robots import robot_json_data, show_mdh
     from dynid.robot.io.toml_writer import table_text
     from dynid.storage.files import write_text
 
@@ -58,7 +58,7 @@ def mdh(
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: write_text(place, table_text(table)))
     outputs.write_json_file(json, lambda: robot_json_data(table))
-    screen.print(mdh_table(table))
+    show_mdh(table, screen)
     screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
     terminal.show_notes(table, screen)
     outputs.show_written_files(screen)

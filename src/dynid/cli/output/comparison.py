@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from dynid.estimation.identification import Identification
     from dynid.robot.robot import Robot
 
 READABLE = 12
@@ -73,7 +74,9 @@ def run_comparison(
 
 
 def show_comparison(compared: Comparison, screen: Console, *, every: bool = False) -> None:
-    """Print the runs, the parameters about which they differ most, and which run to trust."""
+    """Print which run to trust, then the runs and the parameters about which they differ most."""
+    terminal.print_line(screen, compared.advice, style="bold")
+    identification.show_subject(compared.reference.identification, screen)
     identification.show_logs(compared.reference.identification, screen)
     screen.print(runs_table(compared))
     say = terminal.print_line
@@ -88,11 +91,13 @@ def show_comparison(compared: Comparison, screen: Console, *, every: bool = Fals
     if compared.interrupted:
         say(screen, "interrupted: the runs that are missing were not tried")
     names = parameters_to_print(compared, every)
-    screen.print(parameters_table(compared, names, apart=" " if screen.width >= 180 else "\n"))
+    terminal.print_fitting_table(
+        screen, lambda: parameters_table(compared, names), lambda: parameters_table(compared, names, apart="\n"),
+        lambda: parameter_rows_table(compared, names),
+    )  # fmt: skip
     count = len(compared.reference.base_parameter_names)
     if len(names) < count:
         say(screen, f"{len(names)} of {count} base parameters, those about which the runs differ most; --all shows all")
-    say(screen, compared.advice, style="bold")
 
 
 def runs_table(compared: Comparison) -> Table:
@@ -110,9 +115,14 @@ def runs_table(compared: Comparison) -> Table:
         table.add_row(
             run.name, f"{run.seconds:.2g} s", str(run.result.rank), f"{run.result.condition:.3g}", f"{run.error:.4f}",
             _percent_text(run.relative_deviation), f"{100.0 * run.agreement(compared.reference):.0f} %",
-            run.result.verdict.level, style="bold" if run is compared.best else None,
+            _coloured_level(run.result), style="bold" if run is compared.best else None,
         )  # fmt: skip
     return table
+
+
+def _coloured_level(result: Identification) -> str:
+    """Level of trust in its colour."""
+    return f"[{identification.LEVEL_STYLES[result.verdict.level]}]{result.verdict.level}[/]"
 
 
 def _percent_text(share: float) -> str:
@@ -136,6 +146,19 @@ def parameters_table(compared: Comparison, names: Sequence[str], *, apart: str =
         table.add_column(f"{run.model}\n{run.estimator}", justify="right", overflow="fold")
     for name in names:
         table.add_row(escape_markup(name), *(_parameter_cell(run, name, apart) for run in compared.finished))
+    return table
+
+
+def parameter_rows_table(compared: Comparison, names: Sequence[str]) -> Table:
+    """Table of values with standard deviations, one row per parameter and run, for a narrow terminal."""
+    from rich.table import Table
+
+    table = Table("parameter", "model, estimator", box=None)
+    table.add_column("value +- sigma", justify="right")
+    for name in names:
+        for run in compared.finished:
+            if (cell := _parameter_cell(run, name, " ")) != "-":
+                table.add_row(escape_markup(name), f"{run.model}, {run.estimator}", cell)
     return table
 
 

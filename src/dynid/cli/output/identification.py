@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.cli.terminal import escape_markup, print_line, show_note
+from dynid.cli.terminal import escape_markup, print_fitting_table, print_line, show_note
 from dynid.errors import DynidError
 from dynid.estimation.diagnostics.hypotheses import Diagnosis
 from dynid.estimation.diagnostics.verdict import Verdict
@@ -39,7 +40,10 @@ MEASURED = {
 }  # fmt: skip
 """The same for one row."""
 
-WIDE = 120
+LEVEL_STYLES: dict[str, str] = {
+    "good": "bold green", "usable": "bold yellow", "weak": "bold magenta", "do not trust": "bold red",
+}  # fmt: skip
+"""Colour of a level of trust; the word says the same."""
 
 
 @contextmanager
@@ -56,15 +60,36 @@ def show_progress(screen: Console, first: str = "looking at the logs") -> Iterat
 
 
 def show_identification(result: Identification, screen: Console, *, details: bool = False) -> None:
-    """Print what was found in the logs and done to them, the parameters, the errors and the verdict.
+    """Print the verdict first, then the errors per joint and the essential parameters.
 
-    details: also errors in motion and at rest beside trivial models, and what the verdict does not prove.
+    details: also what was found in the logs and done to them, all parameters, errors in motion and at rest beside
+    trivial models, notes, and what the verdict does not prove.
     """
+    show_verdict(result.verdict, screen)
+    show_subject(result, screen)
+    screen.print(joint_errors_table(result))
+    print_line(screen, _errors_legend(result))
+    if details:
+        _show_details(result, screen)
+        return
+    if result.essential:
+        wide = (4, 3, 2, 1) if screen.is_terminal else (1,)
+        print_fitting_table(screen, *(partial(essential_table, result, side_by_side=k) for k in wide))
+    else:
+        print_line(screen, "no parameter is essential")
+    print_line(screen, _essential_legend(result))
+
+
+def _show_details(result: Identification, screen: Console) -> None:
+    """Print logs, filter, friction, all parameters, errors in motion and at rest, notes, and what is not proven."""
     show_logs(result, screen)
     show_friction(result, screen)
     screen.print(parameters_table(result))
     if result.friction:
-        screen.print(friction_table(result, apart=" " if screen.width >= WIDE else "\n"))
+        print_fitting_table(
+            screen, lambda: friction_table(result), lambda: friction_table(result, apart="\n"),
+            lambda: friction_rows_table(result),
+        )  # fmt: skip
     print_line(screen, _parameters_legend(result))
     if result.model == "reaction" and _has_joint_parameters(result):
         same = shared_joint_parameters(result)
@@ -74,29 +99,28 @@ def show_identification(result: Identification, screen: Console, *, details: boo
         )
         if len(same) < len(joint_parameters(result).names):
             screen.print(joint_parameters_table(result, same))
-    screen.print(joint_errors_table(result))
-    print_line(screen, _errors_legend(result))
-    if details and result.joint_errors:
+    if result.joint_errors:
         screen.print(motion_and_rest_errors_table(result))
         print_line(screen, MOTION_LEGEND)
     for note in result.notes:
         show_note(note, screen)
-    show_verdict(result.verdict, screen)
-    for text in result.verdict.unproven if details else ():
+    for text in result.verdict.unproven:
         print_line(screen, f"not proven: {command_line_wording(text)}")
 
 
 def show_verdict(verdict: Verdict, screen: Console) -> None:
-    """Print the level with its reasons, and the next command on a line of its own, however long it is."""
-    print_line(screen, f"verdict: {verdict}", style="bold")
+    """Print the level in its colour with its reasons, and the next command on a line of its own, however long it is."""
+    level, colon, reasons = str(verdict).partition(":")
+    head, style = f"verdict: {level}", LEVEL_STYLES[verdict.level]
+    print_line(screen, f"{head}{colon}{reasons}", style=style, until=len(head))
     step = verdict.next_step
     screen.print(f"next: {escape_markup(command_line_wording(step))}", highlight=False, soft_wrap=True)
     if why := step.record("command line")["facts"].get("why"):
         print_line(screen, f"why: {why}")
 
 
-def show_logs(result: Identification, screen: Console) -> None:
-    """Print the logs with what was found in them, and the filter."""
+def show_subject(result: Identification, screen: Console) -> None:
+    """Print what was identified from what, in a line or two."""
     robot, unknown = result.robot, result.equation.unknown
     kind = "base" if unknown is None else "model"
     print_line(
@@ -109,6 +133,10 @@ def show_logs(result: Identification, screen: Console) -> None:
         print_line(
             screen, f"geometry: {', '.join(unknown)} unknown; dynid unknown prints what the parameters X are made of"
         )
+
+
+def show_logs(result: Identification, screen: Console) -> None:
+    """Print the logs with what was found in them, and the filter."""
     for log, sentences in result.findings:
         print_line(screen, f"{log}: {'nothing to repair' if not sentences else command_line_wording(sentences[0])}")
         for sentence in sentences[1:]:
@@ -244,11 +272,79 @@ def friction_table(result: Identification, *, apart: str = " ") -> Table:
     return table
 
 
+def friction_rows_table(result: Identification) -> Table:
+    """Table of friction parameters, one row per block and joint, for a terminal too narrow for one column per joint."""
+    from rich.table import Table
+
+    essential, half = set(result.essential), result.quantile * result.sigma
+    table = Table("friction", "joint", box=None)
+    for title in ("value", "+- 95 %"):
+        table.add_column(title, justify="right")
+    table.add_column("unit")
+    table.add_column("essential")
+    for title, column in friction_table_layout(result).items():
+        for channel in result.equation.torque_channels:
+            k = column.get(channel.joint)
+            if k is not None:
+                table.add_row(
+                    escape_markup(title), escape_markup(result.robot.joint_names[channel.joint]),
+                    number_text(result.values[k], 3), number_text(half[k], 2), escape_markup(result.units[k]),
+                    "*" if result.names[k] in essential else "",
+                )  # fmt: skip
+    return table
+
+
+def essential_table(result: Identification, *, side_by_side: int = 1) -> Table:
+    """Table of the essential parameters, with as many digits as their intervals allow, in one or more columns."""
+    from rich.table import Table
+
+    index, half = {name: k for k, name in enumerate(result.names)}, result.quantile * result.sigma
+    rows = [
+        (escape_markup(name), *value_and_half_width_text(result.values[k], half[k]), escape_markup(result.units[k]))
+        for name in result.essential
+        for k in (index[name],)
+    ]
+    table = Table(box=None)
+    for _ in range(side_by_side):
+        table.add_column("essential")
+        table.add_column("value", justify="right")
+        table.add_column("+- 95 %", justify="right")
+        table.add_column("unit")
+    length = -(-len(rows) // side_by_side)
+    rows += [("",) * 4] * (length * side_by_side - len(rows))
+    for k in range(length):
+        table.add_row(*(cell for row in rows[k::length] for cell in row))
+    return table
+
+
+def value_and_half_width_text(value: float, half: float) -> tuple[str, str]:
+    """A value with the digits that its interval allows, and the half width with two: 1.730 and 0.015."""
+    if not (math.isfinite(value) and math.isfinite(half)) or half <= 0.0 or not 1e-7 < half < 1e7:
+        return number_text(value, 5), "fixed" if half == 0.0 else number_text(half, 2)
+    decimals = 1 - math.floor(math.log10(half))
+    if round(half, decimals) >= 10.0 ** (2 - decimals):  # 0.0996 is 0.10
+        decimals -= 1
+    shown = max(decimals, 0)
+    return f"{round(value, decimals):.{shown}f}", f"{round(half, decimals):.{shown}f}"
+
+
 def number_text(value: float, digits: int) -> str:
     """A number with some digits, without an exponent where it is of usual size."""
     if value == 0.0 or not 1e-5 < abs(value) < 1e7:
         return f"{value:.{digits}g}"
     return np.format_float_positional(value, precision=digits, fractional=False, trim="-", unique=False)
+
+
+def _essential_legend(result: Identification) -> str:
+    """Line below the essential parameters: how many there are, and what else --details shows."""
+    found = sum(len(sentences) for _, sentences in result.findings)
+    more = [f"all {len(result.names)} parameters"]
+    more += [f"{found} finding{'s' * (found > 1)} in the logs"] if found else []
+    more += [f"{len(result.notes)} note{'s' * (len(result.notes) > 1)}"] if result.notes else []
+    return (
+        f"{len(result.essential)} of {len(result.names)} parameters are essential to the prediction; --details shows "
+        f"{', '.join(more)}"
+    )
 
 
 def _parameters_legend(result: Identification) -> str:
@@ -282,7 +378,9 @@ def joint_errors_table(result: Identification) -> Table:
         if settled:
             cells.append(f"{result.validation.settled[c]:.4f}")
         words = "" if check is None else describe_residual(check.colour, check.velocity, check.position)
-        cells += [bad.get(name, "good" if name in result.joint_verdicts else "")] if bad else []
+        if bad:
+            level = bad.get(name, "good" if name in result.joint_verdicts else "")
+            cells.append(f"[{LEVEL_STYLES[level]}]{level}[/]" if level else "")
         table.add_row(escape_markup(name), *cells, words)
     means = [f"{result.fit.mean:.4f}", "", f"{result.validation.mean:.4f}"]
     table.add_row("mean", "", *means, *([f"{float(np.nanmean(result.validation.settled)):.4f}"] if settled else []), "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.cli import terminal
-from dynid.cli.output.identification import number_text
+from dynid.cli.output.identification import LEVEL_STYLES, number_text
 from dynid.cli.output.robots import describe_published_masses, published_json_data
 from dynid.cli.terminal import Outputs, escape_markup, print_line, show_note
 from dynid.errors import DynidError
@@ -32,15 +32,23 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def show_physical_parameters(found: PhysicalParameters, screen: Console, *, ranges: bool = False) -> None:
-    """Print the total mass and the verdict, the bodies, the parameters with their source, the cost, and what binds."""
+def show_physical_parameters(
+    found: PhysicalParameters, screen: Console, *, ranges: bool = False, details: bool = True
+) -> None:
+    """Print the total mass and the verdict, the bodies, the parameters with their source, the cost, and what binds.
+
+    details: without, only verdict and bodies.
+    """
     robot = found.robot
+    style, head = LEVEL_STYLES[found.verdict.level], f"verdict on the bodies: {found.verdict.level}"
     print_line(
         screen, f"{robot.name}: bodies of {len(robot.links)} links, {found.total_mass:.4g} kg together", style="bold"
     )
-    print_line(screen, f"verdict on the bodies: {verdict_text(found)}", style="bold")
+    print_line(screen, f"verdict on the bodies: {verdict_text(found)}", style=style, until=len(head))
     print_line(screen, f"next: {command_line_wording(found.verdict.next_step)}")
-    screen.print(bodies_table(found))
+    terminal.print_fitting_table(screen, lambda: bodies_table(found), lambda: bodies_table(found, apart="\n"))
+    if not details:
+        return
     screen.print(parameters_table(found, ranges=ranges))
     print_line(
         screen, "data: by how much the data reduce the standard deviation of the prior; +-: where the data alone decide"
@@ -77,12 +85,12 @@ def describe_cost_of_consistency(found: PhysicalParameters) -> str:
     )
 
 
-def bodies_table(found: PhysicalParameters) -> Table:
-    """Table of mass, centre of mass and principal moments of every link."""
+def bodies_table(found: PhysicalParameters, *, apart: str = " ") -> Table:
+    """Table of mass, centre of mass and principal moments of every link; apart: what stands between components."""
     from rich.table import Table
 
     table = Table("link", box=None)
-    for title in ("mass kg", "centre of mass m", "principal moments kg m^2", "margin"):
+    for title in ("mass\nkg", "centre of mass\nm", "principal moments\nkg m^2", "margin"):
         table.add_column(title, justify="right")
     table.add_column("prior")
     margins = iter(found.eigenvalues)
@@ -91,8 +99,8 @@ def bodies_table(found: PhysicalParameters) -> Table:
             table.add_row(escape_markup(link.name), "0", "", "", "", "massless as declared")
             continue
         body = to_body(link.inertia)
-        com, J = " ".join(number_text(x, 3) for x in body.com), np.linalg.eigvalsh(body.inertia)
-        moments = " ".join(number_text(x, 3) for x in J)
+        com, J = apart.join(number_text(x, 3) for x in body.com), np.linalg.eigvalsh(body.inertia)
+        moments = apart.join(number_text(x, 3) for x in J)
         table.add_row(
             escape_markup(link.name),
             number_text(body.mass, 4),
@@ -283,10 +291,10 @@ class PhysicalOutputs:
             self._outputs.write_file(self._physical, found.save)
             self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place, force=self._force))
 
-    def show_bodies(self, screen: Console) -> None:
-        """Print the bodies, and what was found when the URDF was read again."""
+    def show_bodies(self, screen: Console, *, details: bool) -> None:
+        """Print the bodies, and what was found when the URDF was read again; details: their parameters, too."""
         if self.found is not None:
-            show_physical_parameters(self.found, screen)
+            show_physical_parameters(self.found, screen, details=details)
         if self.exported is not None:
             print_line(screen, str(self.exported.verification))
             if self.exported.replay is not None:

@@ -15,7 +15,7 @@ from dynid.cli.log_options import LogReader
 from dynid.cli.output.recordings import read_motion, read_script_positions, robot_with_joints_of_motion
 from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
-from dynid.excitation.cell import read_cell
+from dynid.excitation.cell import MJCF, read_cell, robot_solids
 from dynid.excitation.design import ParetoPoint
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.messages import Message
@@ -28,7 +28,7 @@ from dynid.report.excitation import (
     write_page,
 )
 from dynid.robot.robot import Robot
-from dynid.viewer.scene import Shape, read_shapes, shape_of_solid
+from dynid.viewer.scene import LINK, Shape, read_shapes, shape_of_plane, shape_of_solid
 from dynid.viewer.server import JointPath, make_joint_path
 
 if TYPE_CHECKING:
@@ -58,13 +58,18 @@ def require_acceleration_limits(robot: Robot, limits: Mapping[str, object] | Non
 def show_before_run(excitation: Excitation, out: Path | None, screen: Console) -> None:
     """Print the box of what to know before the motion is run."""
     from rich.panel import Panel
+    from rich.table import Table
 
     known = excitation.before_run
     if known is None:
         return
-    lines = before_run_lines(known, excitation, out)
-    text = "\n".join(f"{escape_markup(name)}: {escape_markup(said)}" for name, said in lines)
-    screen.print(Panel(text, title="before you run it", title_align="left", highlight=False))
+    grid, last = Table.grid(padding=(0, 2)), ""
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column()
+    for name, said in before_run_lines(known, excitation, out):
+        grid.add_row("" if name == last else escape_markup(name), escape_markup(said))
+        last = name
+    screen.print(Panel(grid, title="before you run it", title_align="left", highlight=False))
 
 
 def show_excitation(excitation: Excitation, screen: Console) -> None:
@@ -251,6 +256,8 @@ def excitation_json_data(excitation: Excitation, files: Sequence[str], speed: fl
 # What the viewer shows, read from files, and what a person is told about it.
 
 
+WALL = 1.0
+"""Half edge of the square that is drawn of a plane, m."""
 SHOWN = 5
 """Notes that are printed at most."""
 
@@ -282,18 +289,26 @@ def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
         raise LogError(log.name, error.message) from error
 
 
-def read_urdf_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Message]]:
-    """Read the shapes of a URDF, and notes on those that are not drawn; none for other robots."""
+def read_robot_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Message]]:
+    """Read the shapes of a URDF or MJCF, and notes on those that are not drawn; none for other robots."""
     file = Path(source)
-    if file.suffix.lower() not in (".urdf", ".xacro") or not file.is_file():
+    if not file.is_file():
         return [], []
-    return read_shapes(file, robot, robot.locks)
+    if file.suffix.lower() in (".urdf", ".xacro"):
+        return read_shapes(file, robot, robot.locks)
+    own = robot_solids(robot, robot.limits)
+    if own.kind == MJCF:
+        return [shape_of_solid(solid, LINK) for solid in own.solids], []
+    return [], [] if own.unread is None else [own.unread]
 
 
-def read_cell_shapes(obstacles: Path, robot: Robot) -> list[Shape]:
-    """Read the solids of a cell, tool and payload, as shapes to draw; planes are not drawn."""
-    cell = read_cell(robot, obstacles)
-    return [] if cell is None else [shape_of_solid(solid) for solid in (*cell.obstacles, *cell.attached)]
+def read_cell_shapes(obstacles: Path | None, floor: float | None, robot: Robot) -> list[Shape]:
+    """Read the planes and solids of a cell, tool and payload, as shapes to draw; its workspace is not drawn."""
+    cell = read_cell(robot, obstacles, floor=floor)
+    if cell is None:
+        return []
+    walls = [shape_of_plane(plane, WALL) for plane in cell.planes if not plane.is_workspace]
+    return [*walls, *(shape_of_solid(solid) for solid in (*cell.obstacles, *cell.attached))]
 
 
 def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dynid.cli.terminal import escape_markup
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from dynid.robot.robot import Robot
@@ -35,12 +36,27 @@ def describe_structure(robot: Robot) -> str:
     return f"{shape} {kinds}"
 
 
-def mdh_table(robot: Robot) -> Table:
-    """Table of modified Denavit-Hartenberg rows, angles in degrees, lengths in m."""
+def show_mdh(robot: Robot, screen: Console) -> None:
+    """Print the modified Denavit-Hartenberg rows; in a narrow terminal the limits are a table of their own."""
+    from rich.measure import Measurement
+
+    if Measurement.get(screen, screen.options.update(max_width=10_000), mdh_table(robot)).maximum <= screen.width:
+        screen.print(mdh_table(robot))
+        return
+    for part in (slice(0, GEOMETRY), slice(GEOMETRY, None)):
+        screen.print(mdh_table(robot, part))
+
+
+GEOMETRY = 9
+"""Columns of a table of Denavit-Hartenberg rows before those of the limits."""
+
+
+def mdh_table(robot: Robot, part: slice = slice(None)) -> Table:
+    """Table of modified Denavit-Hartenberg rows, angles in degrees, lengths in m; part: some of its columns."""
     from rich.table import Table
 
     names = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "position", "velocity", "effort")
-    table = Table(*names, box=None)
+    table = Table(*dict.fromkeys(("joint", *names[part])), box=None)
     for link in robot.links:
         if link.mdh is None:
             continue
@@ -59,10 +75,11 @@ def mdh_table(robot: Robot) -> Table:
             if math.isfinite(limits.upper)
             else ""
         )
-        table.add_row(
+        cells = (
             escape_markup(link.joint), escape_markup(parent), link.kind, _degrees_text(row.gamma), *letters,
             position, _number_text(limits.velocity, turns), _number_text(limits.effort, False),
         )  # fmt: skip
+        table.add_row(*([] if part.start in (None, 0) else cells[:1]), *cells[part])
     return table
 
 

@@ -30,6 +30,9 @@ MOST_BLOCKS = 128
 MOST_BYTES = 128_000_000
 KEPT_BYTES = 16_000_000
 
+SURE = 0.8
+"""Share of an estimated length that a log has at least."""
+
 LEAST_AT_REST = 0.05
 """Share of rows at rest from which on a log says so."""
 
@@ -56,7 +59,7 @@ def accumulate(
     findings = []
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate, notes=list(log.notes))
-        collector.begin_log()
+        collector.begin_log(seen.seconds)
         for rows in rows_of_log(
             equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers
         ):
@@ -134,8 +137,13 @@ class _BlockCollector:
         self.most = int(np.clip(MOST_BYTES / (4 * size), 16, MOST_BLOCKS))
         self.has_stops = equation.shapes.has_stops
 
-    def begin_log(self) -> None:
-        """Start the next log: counts of its blocks and rows begin here."""
+    def begin_log(self, seconds: float) -> None:
+        """Start the next log: counts of its blocks and rows begin here.
+
+        seconds: its length as far as known. Blocks that neighbours would merge into anyway are made at once.
+        """
+        while SURE * seconds > 2 * self.most * self.length:
+            self.length *= 2.0
         self.settling.append(tuple(ChannelFactor.empty(len(c.columns)) for c in self.equation.channels))
         self.first_block = len(self.blocks)
         self.unsettled = {}

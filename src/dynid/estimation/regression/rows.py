@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,6 @@ from numpy.typing import NDArray
 from dynid.dynamics.energy import power_or_energy_rows
 from dynid.dynamics.friction import HARMONICS, REST, REST_SPAN, SIGNED
 from dynid.dynamics.kernels.rows import ENERGY
-from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
 from dynid.estimation.regression.quadrature import Cuts, integrate, merge_cuts, sign_changes
 from dynid.logs.filtering import PreparedWindow, Treatment, filter_and_decimate_rows, kept_indices, prepare_window
@@ -215,26 +212,12 @@ def rows_of_log(
     found: Findings,
     outliers: OutlierModel | None = None,
 ) -> Iterator[Rows]:
-    """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones.
-
-    While one window's rows are written, by a thread of its own, the next window's motion is prepared.
-    """
+    """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones."""
     tasks = prepare_row_tasks(
         equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers
     )
-    if thread_count() == 1:
-        for task in tasks:
-            yield task.write_rows()
-        return
-    with ThreadPoolExecutor(1, thread_name_prefix="dynid writes rows") as writer:
-        ahead: Future[Rows] | None = None
-        for task in tasks:
-            next_one = writer.submit(task.write_rows)
-            if ahead is not None:
-                yield ahead.result()
-            ahead = next_one
-        if ahead is not None:
-            yield ahead.result()
+    for task in tasks:
+        yield task.write_rows()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -409,8 +392,7 @@ def prepare_row_tasks(
     standing, posture = seen.standing_joints(equation.shapes.scale), seen.samples.q.mean(axis=0)
     speed = np.clip(SLOW * seen.speed / equation.shapes.scale, STILL, REST[0])
     friction: FrictionState | None = None
-    nothing = np.empty((0, equation.row_width))
-    memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
+    memory = [np.empty((0, equation.row_width))]  # used again by every window
     has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None
     if treatment.noise is not None:
         treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
@@ -452,7 +434,7 @@ def prepare_row_tasks(
         count += 1
         yield RowTask(
             equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, in_fit,
-            next(memories), _noise_trial_pieces(count) if has_noise else 0, count, acceleration_sigma,
+            memory, _noise_trial_pieces(count) if has_noise else 0, count, acceleration_sigma,
         )  # fmt: skip
 
 

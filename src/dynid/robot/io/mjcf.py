@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynid.errors import RobotFileError
+from dynid.errors import MeshRefusedError, RobotFileError
 from dynid.messages import Message, Option
 from dynid.robot.io.mjcf_expansion import (
     balance_inertias,
+    compile_mjcf,
     drop_shapes_of_known_inertia,
     expand_includes,
     expand_joint_defaults,
@@ -28,6 +29,7 @@ from dynid.robot.io.mjcf_expansion import (
     name_bodies_and_joints,
     orientations_to_quaternions,
     stated_inertia,
+    with_shapes_only,
 )
 from dynid.robot.io.pinocchio_tree import (
     JointProperties,
@@ -41,7 +43,7 @@ from dynid.robot.io.xml import file_and_line_text, read_numbers, read_xml
 from dynid.robot.locking import lock_joints
 from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Link, Robot
-from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, rotation_about
+from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, freeze, rotation_about
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -415,3 +417,85 @@ def _read_gravity(path: Path, root: Element, notes: list[Message]) -> tuple[floa
         except ValueError as error:
             raise RobotFileError(str(path), "values_not_numeric", "option: {reason}", reason=error) from error
     return gravity
+
+
+# Shapes of an MJCF's bodies, as MuJoCo compiles them.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MjcfShape:
+    """A shape with its pose in the world where all joints are at zero or locked.
+
+    joints: those between the world and it, the nearest first; kind: sphere, capsule, cylinder, box or mesh; size (3,):
+    radius and half length along z, or half edges; vertices (V, 3) of a mesh; collides: whether it touches others.
+    """
+
+    joints: tuple[str, ...]
+    kind: str
+    size: Array
+    vertices: Array
+    pose: Transform
+    collides: bool
+
+
+def read_mjcf_shapes(
+    path: Path, joints: Collection[str], locks: Mapping[str, float]
+) -> tuple[list[MjcfShape], int, Message | None]:
+    """Shapes of the robot in an MJCF, how many of what stands around it, and why they cannot be read where that is so.
+
+    joints: names that must be found; locks: positions of joints that are not at zero. Shapes of the world (a floor), of
+    bodies that carry no joint (a table) and of those that float freely are no part of the robot.
+    """
+    root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
+    expand_includes(path, root, path.resolve().parent, 0)
+    merge_defaults(root)
+    name_bodies_and_joints(root)
+    worlds = root.findall("worldbody")
+    around = sum(len(world.findall("geom")) for world in worlds)
+    if not any(body.find(".//geom") is not None for world in worlds for body in world.findall("body")):
+        return [], around, None
+    try:
+        import mujoco
+    except ImportError:
+        return [], around, Message("needs_extra_package", "MuJoCo is not installed", "pip install mujoco")
+    try:
+        model = compile_mjcf(with_shapes_only(path, root))
+    except MeshRefusedError as error:
+        return [], around, error.message
+    except ValueError as error:
+        reason = str(error).strip().splitlines()[0]
+        return [], around, Message("mujoco_cannot_load", "MuJoCo cannot load the file ({reason})", reason=reason)
+    names = [model.joint(k).name for k in range(model.njnt)]
+    if not set(joints) <= set(names):
+        return [], around, Message("joint_names_mismatch", "MuJoCo finds other joints than are written in the file")
+    data = mujoco.MjData(model)
+    data.qpos[:] = 0.0
+    for name, value in locks.items():
+        data.qpos[model.jnt_qposadr[names.index(name)]] = value
+    mujoco.mj_kinematics(model, data)
+    of_robot = {int(model.body_rootid[body]) for body, kind in zip(model.jnt_bodyid, model.jnt_type, strict=True)
+                if kind != mujoco.mjtJoint.mjJNT_FREE}  # fmt: skip
+    of_robot -= {int(model.body_rootid[body]) for body, kind in zip(model.jnt_bodyid, model.jnt_type, strict=True)
+                 if kind == mujoco.mjtJoint.mjJNT_FREE}  # fmt: skip
+    kinds = {int(getattr(mujoco.mjtGeom, f"mjGEOM_{kind.upper()}")): kind for kind in _SHAPES}
+    shapes = []
+    for g in range(model.ngeom):
+        body = int(model.geom_bodyid[g])
+        if int(model.body_rootid[body]) not in of_robot or int(model.geom_type[g]) not in kinds:
+            around += 1
+            continue
+        above = list[str]()
+        while body:
+            above += [names[k] for k in range(model.njnt) if model.jnt_bodyid[k] == body][::-1]
+            body = int(model.body_parentid[body])
+        kind, mesh, vertices = kinds[int(model.geom_type[g])], int(model.geom_dataid[g]), np.zeros((0, 3))
+        if kind == "mesh":
+            first = int(model.mesh_vertadr[mesh])
+            vertices = np.array(model.mesh_vert[first : first + int(model.mesh_vertnum[mesh])], dtype=np.float64)
+        pose = Transform(np.array(data.geom_xmat[g]).reshape(3, 3), np.array(data.geom_xpos[g]))
+        collides = bool(model.geom_contype[g] or model.geom_conaffinity[g])
+        shapes.append(MjcfShape(tuple(above), kind, np.array(model.geom_size[g]), vertices, pose, collides))
+    return shapes, around, None
+
+
+_SHAPES = ("sphere", "capsule", "cylinder", "ellipsoid", "box", "mesh")

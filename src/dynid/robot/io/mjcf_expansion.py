@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from copy import deepcopy
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 from dynid.errors import RobotFileError
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
+from dynid.robot.io.meshes import LEVELS, MeshFolders
 from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.transform import Array, Transform, quaternion_from_rotation, rotation_about
 
@@ -283,20 +285,13 @@ def _moving_bodies_with_shapes(body: Element, carrier: str, shaped: list[Element
 
 def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...]] | Message:
     """Mass, centre, orientation and principal moments of every body by MuJoCo, or the reason why there are none."""
-    try:
-        import mujoco
-    except ImportError:
+    if find_spec("mujoco") is None:
         return Message("needs_extra_package", "MuJoCo is not installed", "pip install mujoco")
-    from xml.etree.ElementTree import tostring
-
-    mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
     try:
-        model = mujoco.MjModel.from_xml_string(tostring(_copy_with_massive_shapes(path, root), encoding="unicode"))
+        model = compile_mjcf(_copy_with_massive_shapes(path, root))
     except ValueError as error:
         reason = str(error).strip().splitlines()[0]
         return Message("mujoco_cannot_load", "MuJoCo cannot load the file ({reason})", reason=reason)
-    finally:
-        mujoco.set_mju_user_warning(None)
     bodies = [body for world in root.findall("worldbody") for body in world.iter("body")]
     if len(bodies) != model.nbody - 1:
         return Message("mujoco_bodies_differ", "MuJoCo finds other bodies than are written in the file")
@@ -304,12 +299,43 @@ def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...
     return dict(zip(bodies, values, strict=True))
 
 
-def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
-    """Copy of a file with only the shapes that have mass and their meshes: other files need not be there."""
+def compile_mjcf(root: Element) -> Any:
+    """MuJoCo's model of a file; ValueError where it cannot load it."""
+    from xml.etree.ElementTree import tostring
+
+    import mujoco
+
+    mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
+    try:
+        return mujoco.MjModel.from_xml_string(tostring(root, encoding="unicode"))
+    finally:
+        mujoco.set_mju_user_warning(None)
+
+
+def with_shapes_only(path: Path, root: Element) -> Element:
+    """Copy of a file with bodies, joints and shapes only, whose meshes are in the folders of the robot."""
+    alone = _copy_without_surroundings(root)
+    compilers = alone.findall("compiler")
+    folder = next((d for c in compilers if (d := c.get("meshdir") or c.get("assetdir"))), "")
+    folders = MeshFolders.for_urdf(path, levels=LEVELS)
+    for mesh in (mesh for asset in alone.findall("asset") for mesh in asset if mesh.get("file")):
+        mesh.set("file", str(folders.find_mesh(str(Path(folder) / mesh.get("file", "")))))
+    for compiler in compilers:
+        for key in ("meshdir", "assetdir", "discardvisual", "fusestatic", "inertiafromgeom"):
+            compiler.attrib.pop(key, None)
+    for world in alone.findall("worldbody"):
+        for body in world.iter("body"):  # masses do not matter, and some are not stated
+            for inertial in body.findall("inertial"):
+                body.remove(inertial)
+            SubElement(body, "inertial", {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"})
+    return alone
+
+
+def _copy_without_surroundings(root: Element) -> Element:
+    """Copy of a file with bodies and their shapes only: no world, materials, lights, and no meshes that none uses."""
     alone = deepcopy(root)
     for world in alone.findall("worldbody"):
-        drop_shapes_of_known_inertia(alone, world)
-        for part in [part for part in world if part.tag != "body"]:
+        for part in [part for part in world if part.tag not in ("body", "frame")]:
             world.remove(part)
     for part in [part for part in alone if part.tag not in ("compiler", "option", "default", "asset", "worldbody")]:
         alone.remove(part)
@@ -322,6 +348,15 @@ def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
         for part in list(asset):
             if part.tag != "mesh" or (part.get("name") or Path(part.get("file", "")).stem) not in used:
                 asset.remove(part)
+    return alone
+
+
+def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
+    """Copy of a file with only the shapes that have mass and their meshes: other files need not be there."""
+    known = deepcopy(root)
+    for world in known.findall("worldbody"):
+        drop_shapes_of_known_inertia(known, world)
+    alone = _copy_without_surroundings(known)
     for compiler in alone.findall("compiler"):
         compiler.attrib.pop("fusestatic", None)  # every body is asked for
     folder = path.resolve().parent

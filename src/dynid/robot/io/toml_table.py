@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from dynid.errors import DynidError, ExpressionError, RobotFileError
 from dynid.messages import Message
 from dynid.robot.expression import parse_expression, symbols_of
-from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.io.force_sensor import sensor_from_table
+from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.io.toml_rows import (
     LARGEST_TURN,
     ParsedTable,
@@ -23,12 +24,20 @@ from dynid.robot.io.toml_rows import (
     read_unknown_geometry,
     rows_in_modified_convention,
 )
-from dynid.robot.io.toml_schema import ClosureTable, CouplingTable, JointTable, LinkTable, check_table
+from dynid.robot.io.toml_schema import (
+    ClosureTable,
+    CouplingTable,
+    JointTable,
+    LinkTable,
+    SensorTable,
+    check_table,
+    describe_validation_error,
+)
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.mdh import Z_AXIS, mdh_transform
 from dynid.robot.robot import Closure, Coupling, JointLimits, Link, PublishedMasses, Robot
-from dynid.robot.transform import freeze
-from dynid.storage.files import read_toml
+from dynid.robot.transform import freeze, rotation_from_rpy
+from dynid.storage.files import hash_file, read_toml
 
 # Couplings and closures of a robot table.
 
@@ -376,3 +385,53 @@ class _RobotBuilder(ParsedTable):
             math.inf if limits.acceleration is None else limits.acceleration * factor,
             math.inf if limits.effort is None else limits.effort,
         )
+
+
+# A force sensor: the table [sensor] of a robot file, or a file of its own.
+
+
+def read_sensor(path: str | Path) -> ForceSensor:
+    """Read a TOML file with the keys of a robot table's [sensor], angles in rad (or `angles = "deg"`)."""
+    data = read_toml(Path(path))
+    data = data.get("sensor", data)
+    if not isinstance(data, dict):
+        raise RobotFileError(
+            str(path), "sensor_table_malformed", "sensor: not a table", "write a table [sensor], or its keys alone",
+        )  # fmt: skip
+    angles = data.pop("angles", "rad")
+    if angles not in ("rad", "deg"):
+        raise RobotFileError(
+            str(path), "unknown_angle_unit", "angles: 'rad' or 'deg', got {angles!r:.40}", angles=angles,
+        )  # fmt: skip
+    try:
+        return sensor_from_table(SensorTable.model_validate(data), degrees=angles == "deg")
+    except ValidationError as error:
+        raise RobotFileError(str(path), describe_validation_error(error, ("sensor",))) from error
+    except DynidError as error:
+        raise RobotFileError(str(path), error.message) from error
+
+
+def with_sensor_from_file(robot: Robot, path: str | Path) -> Robot:
+    """Return the robot on the force plate that a file describes."""
+    return replace(robot.with_sensor(read_sensor(path)), files=(*robot.files, hash_file(Path(path))))
+
+
+def sensor_from_table(table: SensorTable, *, degrees: bool) -> ForceSensor:
+    """Build the sensor of a checked table."""
+    known = isinstance(table.offsets, list)
+    return ForceSensor(
+        freeze(table.position),
+        rotation_from_rpy(*(angle * (math.pi / 180.0 if degrees else 1.0) for angle in table.rpy)),
+        freeze(table.reference),
+        table.sense,
+        tuple(table.channels),
+        "known" if isinstance(table.offsets, list) else table.offsets,
+        freeze(table.offsets) if known else None,
+        table.mass,
+        freeze(table.com),
+        None if table.noise is None else freeze(table.noise),
+        None if table.sensitivity_sigma is None else freeze(table.sensitivity_sigma),
+        tuple(
+            Rotor(r.joint, r.ratio, math.nan if r.inertia is None else r.inertia, freeze(r.axis)) for r in table.rotor
+        ),
+    )

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from dynid.robot.expression import Expression
+from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS, to_body
-from dynid.robot.io.force_sensor import sensor_toml_lines
 from dynid.robot.mdh import to_mdh
 from dynid.robot.robot import JointLimits, Link, PublishedMasses, Robot
+from dynid.robot.transform import rpy_from_rotation
 
 
 def table_text(robot: Robot) -> str:
@@ -131,3 +132,27 @@ def _quoted_text(text: str) -> str:
     """Return a TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+
+
+def sensor_toml_lines(sensor: ForceSensor) -> list[str]:
+    """Lines of the table [sensor] that `sensor_from_table` reads back, angles in rad."""
+    lines = ["", "[sensor]"]
+    for name in ("position", "reference", "com"):
+        if getattr(sensor, name).any():
+            lines.append(f"{name} = {getattr(sensor, name).tolist()}")
+    if not np.array_equal(sensor.rotation, np.eye(3)):
+        lines.append(f"rpy = {list(rpy_from_rotation(sensor.rotation))}")
+    lines += [f'sense = "{sensor.sense}"', f"channels = {list(sensor.channels)}".replace("'", '"')]
+    lines.append(f'offsets = "{sensor.offsets}"' if sensor.offset is None else f"offsets = {sensor.offset.tolist()}")
+    if sensor.mass:
+        lines.append(f"mass = {sensor.mass!r}")
+    for name in ("noise", "sensitivity_sigma"):
+        values = getattr(sensor, name)
+        if values is not None:
+            lines.append(f"{name} = {values.tolist()}")
+    for rotor in sensor.rotors:
+        quoted = rotor.joint.replace("\\", "\\\\").replace('"', '\\"')
+        lines += ["", "[[sensor.rotor]]", f'joint = "{quoted}"', f"ratio = {rotor.ratio!r}"]
+        lines += [] if math.isnan(rotor.inertia) else [f"inertia = {rotor.inertia!r}"]
+        lines.append(f"axis = {rotor.axis.tolist()}")
+    return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,9 @@ numbers in each attribute."""
 
 _NEEDED = {"mass": ("value",), "inertia": _TENSOR, "axis": ("xyz",)}
 """Attributes without which parsers drop the element, or what is around it, and go on."""
+
+MOST_JOINTS = 1500
+"""Joints of a file that is read: parsers go down the tree by recursion, and a chain of 4,000 links ends the process."""
 
 UNLIMITED = 1e9
 """A travel, speed or effort from which on it is no limit; the format insists on a number."""
@@ -152,8 +156,13 @@ def _check_urdf(path: Path, root: Element) -> None:
     problems: list[Message] = []
     links = [link.get("name", "") for link in root.findall("link")]
     joints = [joint.get("name", "") for joint in _joint_elements(root)]
+    if len(joints) > MOST_JOINTS:
+        raise RobotFileError(
+            str(path), "too_many_joints", "it has {joints} joints; more than {most} are not read",
+            "leave out what does not move", joints=len(joints), most=MOST_JOINTS,
+        )  # fmt: skip
     for kind, names in (("link", links), ("joint", joints)):
-        for name in dict.fromkeys(n for n in names if names.count(n) > 1 or not n):
+        for name in [n for n, count in Counter(names).items() if count > 1 or not n]:
             problems.append(Message(
                 "element_name_not_unique", "{kind} '{name}': every {kind} needs a name of its own", kind=kind,
                 name=name,
