@@ -109,6 +109,7 @@ def true_model(text: str, drive: Drive) -> Any:
     model.dof_armature[:] = drive.armature + 0.5 * STEP * (early - drive.damping)
     model.dof_damping[:] = drive.damping
     model.dof_frictionloss[:] = 0.0 if drive.memory else drive.friction
+    mujoco.mj_setConst(model, mujoco.MjData(model))  # simple bodies keep their inertia from there
     return model
 
 

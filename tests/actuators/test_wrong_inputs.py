@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("mujoco")
 
 from campaign.drives import Drive, columns, leg_text, random_command, random_drive, record
+
 from dynid import DynidError, identify_actuators, load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -109,9 +110,8 @@ def test_wrong_arguments(case: tuple[Robot, Drive, Table], code: str, options: d
 
 
 def test_a_floating_base_is_refused_with_the_remedy(case: tuple[Robot, Drive, Table], tmp_path: Path) -> None:
-    text = leg_text().replace(
-        '<body name="hip"', '<body name="base"><freejoint/><inertial pos="0 0 0" mass="3" diaginertia=".1 .1 .1"/><body name="hip"'
-    )
+    base = '<body name="base"><freejoint/><inertial pos="0 0 0" mass="3" diaginertia=".1 .1 .1"/>'
+    text = leg_text().replace('<body name="hip"', base + '<body name="hip"')
     path = tmp_path / "floating.xml"
     path.write_text(text.replace("</worldbody>", "</body></worldbody>"), encoding="utf-8")
     with pytest.raises(DynidError) as caught:
@@ -120,7 +120,9 @@ def test_a_floating_base_is_refused_with_the_remedy(case: tuple[Robot, Drive, Ta
     assert "stand" in caught.value.remedy
 
 
-@pytest.mark.parametrize("code", ["gains_swapped", "gains_per_degree", "delay_wrong", "torque_limit_too_low", "delay_negative"])
+@pytest.mark.parametrize(
+    "code", ["gains_swapped", "gains_per_degree", "delay_wrong", "torque_limit_too_low", "delay_negative"]
+)
 def test_mistakes_that_the_fit_shows(case: tuple[Robot, Drive, Table], code: str) -> None:
     robot, drive, table = case
     known: dict[str, Any] = {"kp": drive.kp, "kd": drive.kd}

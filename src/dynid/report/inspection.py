@@ -218,7 +218,5 @@ def _joint_content(joint: JointCheck) -> dict[str, Any]:
         "slope": "" if math.isnan(joint.ratio) else number_text(math.copysign(joint.ratio, joint.alike), 3),
         "torque": "" if own is None else number_text(own.scale, 3),
         "explained": "" if own is None else f"{100.0 * max(own.explained, 0.0):.0f} %",
-        "remarks": [
-            {"code": x.code, "text": escape_control_characters(x.for_command_line)} for x in joint.remarks
-        ],
+        "remarks": [{"code": x.code, "text": escape_control_characters(x.for_command_line)} for x in joint.remarks],
     }
