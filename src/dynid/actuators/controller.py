@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dynid.errors import DynidError
+from dynid.errors import ControllerError
 from dynid.messages import Message, Option, Wording
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -34,10 +34,6 @@ _DEFAULTS = {
 }  # fmt: skip
 COMMAND = {"position": "q_cmd", "velocity": "v_cmd", "current": "tau_ff", "servo": "q_cmd"}
 """The command that each kind follows; a servo takes `pwm` where it is recorded."""
-
-
-class ControllerError(DynidError):
-    """The description of a controller is wrong, or does not fit the robot or the log."""
 
 
 @dataclass(frozen=True, eq=False)
