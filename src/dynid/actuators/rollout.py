@@ -16,6 +16,7 @@ from dynid.dynamics.kernels.threads import thread_count
 from dynid.errors import IdentificationError
 from dynid.logs.commands import CommandedMotion
 from dynid.logs.simulate import Sampled
+from dynid.messages import Option
 from dynid.robot.inertia import to_body
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot, composite_inertias
@@ -419,6 +420,9 @@ def simulate_actuators(
     simulator = Simulator(robot)
     if isinstance(motion, Sampled):
         motion = motion.motion(rate)
+    elif rate != 200.0:
+        what = "{option} samples an excitation; a Motion has its own samples"
+        raise IdentificationError("option_not_applicable", what, option=Option("rate"))
     known = read_controller(controller, robot)
     if any(known.unknown(j) for j in range(robot.n)) or set(known.kind) != {"position"}:
         raise IdentificationError(
