@@ -97,7 +97,7 @@ def _commands_of_leg(folder: Path) -> None:
 
     leg = load_robot("leg")
     t = np.arange(0.0, 8.0, 0.005)
-    q = leg.limits.position.mean(axis=1) + 0.4 * np.sin(np.outer(t, [3.0, 4.0, 5.0]) + [0.0, 1.0, 2.0])
+    q = leg.limits.position.mean(axis=1) + 0.4 * np.sin(np.outer(t, [3.0, 4.0, 5.0]))
     motion = Motion(t, q, np.gradient(q, t, axis=0), np.zeros_like(q))
     log = simulate_actuators(leg, motion, delay=0.006, armature=0.02, frictionloss=0.1, bits=16)
     for name in ("leg", "leg.xml"):
