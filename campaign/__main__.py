@@ -1,6 +1,6 @@
-"""`python -m campaign [robots [mechanisms [files [pairs [arms [cells]]]]]]`: how many of each.
+"""`python -m campaign [robots [mechanisms [files [pairs [arms [cells [drives]]]]]]]`: how many of each.
 
-20,000 robots, 300 mechanisms, 20,000 files, 30 pairs per robot, 300 arms, 200 cells where missing.
+20,000 robots, 300 mechanisms, 20,000 files, 30 pairs per robot, 300 arms, 200 cells, 64 sets of drives where missing.
 
 Exit 1 if one is wrong, or too many of the mistakes are not found.
 """
@@ -48,12 +48,13 @@ def _check_file(seed: int) -> str | None:
 
 def main() -> None:
     """Run the campaigns and print every finding."""
+    from campaign.actuators import main as run_actuators
     from campaign.bodies import main as run_bodies
     from campaign.cells import main as run_cells
     from campaign.mistakes import main as run_mistakes
 
-    counts = (20_000, 300, 20_000, 30, 300, 200)
-    robots, mechanisms, files, pairs, arms, cells = (
+    counts = (20_000, 300, 20_000, 30, 300, 200, 64)
+    robots, mechanisms, files, pairs, arms, cells, drives = (
         int(sys.argv[k]) if len(sys.argv) > k else n for k, n in enumerate(counts, 1)
     )
     wrong = _run("base parameters", "robots", _check, robots)
@@ -62,6 +63,7 @@ def main() -> None:
     wrong += run_mistakes(["--doubles", str(pairs)])
     wrong += run_bodies([str(arms)])
     wrong += run_cells(["--short", str(cells)])
+    wrong += run_actuators([str(drives)])
     sys.exit(1 if wrong else 0)
 
 

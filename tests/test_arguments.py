@@ -920,6 +920,50 @@ called("write_report", lambda **k: page(logs=recorded(), **k))
 said = dynid.Message("too_slow", "it is slow", "use {option}", option=Option("snap", False))
 changes("Message.record", lambda **k: said.record(**k), front="command line")
 
+# ----------------------------------------------------------------------------------------------- drives from commands
+
+
+@cache
+def leg_commands() -> Motion:
+    t = np.arange(0.0, 7.0, 0.01)
+    q = dynid.load_robot("leg").limits.position.mean(axis=1) + 0.4 * np.sin(np.outer(t, [3.0, 5.0, 8.0]))
+    return Motion(t, q, np.gradient(q, t, axis=0), np.zeros_like(q))
+
+
+def simulate_leg(**options: Any) -> Any:
+    pytest.importorskip("mujoco")
+    return dynid.simulate_actuators(dynid.load_robot("leg"), leg_commands(), **{"bits": 14, "delay": 0.01, **options})
+
+
+@cache
+def leg_log() -> Any:
+    return simulate_leg(armature=0.02)
+
+
+def identify_leg(**options: Any) -> Any:
+    pytest.importorskip("mujoco")
+    found = dynid.identify_actuators(dynid.load_robot("leg"), leg_log(), **options)
+    errors = None if found.rollout is None else found.rollout.after
+    return found.values, found.sigma, found.delay, found.rollouts, errors
+
+
+HELD = {"kp": [45.0, 45.0, 25.0], "kd": [1.6, 1.6, 0.8], "loop": "drive"}
+changes("identify_actuators", identify_leg, controller={**HELD, "kp": [40.0, 45.0, 25.0]})
+changes("identify_actuators", lambda **k: identify_leg(controller=HELD, **k), delay=0.008)
+changes("identify_actuators", lambda **k: identify_leg(controller=HELD, **k), polish=30)
+changes("identify_actuators", lambda **k: identify_leg(controller=HELD, **k), validate=Later(simulate_leg))
+changes("identify_actuators", lambda **k: identify_leg(controller=HELD, **k), sensor_delay=0.004)
+changes("identify_actuators", lambda **k: identify_leg(controller=HELD, **k), links="thigh")
+changes("identify_actuators", lambda **k: identify_leg(controller=HELD, **k), cutoff=6.0)
+called("identify_actuators", lambda **k: identify_leg(controller=HELD, **k))
+changes("simulate_actuators", simulate_leg, controller={"kp": 30.0, "kd": 1.0})
+for name, value in (("delay", 0.02), ("armature", 0.03), ("damping", 0.4), ("frictionloss", 0.2), ("bits", 12)):
+    changes("simulate_actuators", simulate_leg, **{name: value})
+changes("simulate_actuators", simulate_leg, seed=1)
+refused("simulate_actuators", "rate", simulate_leg, rate=500.0)
+changes("design_excitation", design, purpose="actuators")
+refused("design_excitation", "no purpose", design, purpose="legs")
+
 # --------------------------------------------------------------------------------------------------------------- tests
 
 

@@ -20,7 +20,18 @@ import pytest
 
 from bodies import with_bodies
 from command_line import CommandLine
-from dynid import Log, PhysicalParameters, Robot, export, identify, load_robot, physical_parameters, simulate
+from dynid import (
+    Log,
+    Motion,
+    PhysicalParameters,
+    Robot,
+    export,
+    identify,
+    load_robot,
+    physical_parameters,
+    simulate,
+    simulate_actuators,
+)
 from dynid.cli.output.recordings import write_log
 from dynid.dynamics.kernels.geometry import link_poses
 from fourier import fourier_motion
@@ -75,7 +86,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if np.isnan(robot.parameters).any():
             robot = with_bodies(name, 1)
         _logs_of(robot, name, place / f"of_{name}")
+    if find_spec("mujoco") is not None:
+        _commands_of_leg(place)
     return place
+
+
+def _commands_of_leg(folder: Path) -> None:
+    """A recording of commands of the bundled leg, under both of its names, and its controllers."""
+    import polars as pl
+
+    leg = load_robot("leg")
+    t = np.arange(0.0, 8.0, 0.005)
+    q = leg.limits.position.mean(axis=1) + 0.4 * np.sin(np.outer(t, [3.0, 4.0, 5.0]))
+    motion = Motion(t, q, np.gradient(q, t, axis=0), np.zeros_like(q))
+    log = simulate_actuators(leg, motion, delay=0.006, armature=0.02, frictionloss=0.1, bits=16)
+    for name in ("leg", "leg.xml"):
+        place = folder / f"of_{name}"
+        place.mkdir()
+        pl.DataFrame(log).write_csv(place / "run.csv")
+        shutil.copy(leg.source, place / "leg.xml")
+        (place / "drives.toml").write_text("kp = [45, 45, 25]\nkd = [1.6, 1.6, 0.8]\n")
 
 
 def _logs_of(robot: Robot, name: str, place: Path) -> None:
@@ -198,6 +228,8 @@ def test_it_can_be_typed(
         export(PhysicalParameters.load(tmp_path / "physical.json"), tmp_path / "robot.urdf")
     if "left_hand" in words:
         words[words.index("left_hand")] = load_robot(tmp_path / "my_robot.urdf").links[-1].name
+    if words[0] == "actuators":
+        pytest.importorskip("mujoco")
     if words[0] == "excite":
         words += ["--starts", "1"]
     if words[0] == "view":

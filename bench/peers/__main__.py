@@ -10,17 +10,22 @@ from bench.__main__ import THREADS, start_again_in
 
 def main() -> None:
     """Make the peers' environment if need be, measure and print."""
-    argparse.ArgumentParser(prog="python -m bench.peers", description="Base parameters against FIGAROH.").parse_args()
+    said = "Base parameters against FIGAROH; drives against mujoco.sysid and CMA-ES."
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=said)
+    parser.add_argument("--only", choices=("base", "drives"), help="one of the two")
+    only = parser.parse_args().only
     # Memory stays as the system hands it out: this is about what users of either package wait for.
     start_again_in(THREADS, "bench.peers")
 
     from rich.console import Console
 
-    from bench.peers.side_by_side import tables
+    from bench.peers import drives, side_by_side
 
     console = Console(width=None if sys.stdout.isatty() else 160)
-    for table in tables():
-        console.print(table.rich(), "")
+    parts = {"base": side_by_side.tables, "drives": drives.tables}
+    for name, tables in parts.items():
+        for table in tables() if only in (None, name) else ():
+            console.print(table.rich(), "")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PEERS = ("figaroh==1.0.2",)
+PEERS = ("figaroh==1.0.2", "mujoco[sysid]==4.0.0", "cma==4.5.0")
 HOME = Path(__file__).resolve().parents[2] / ".venv-peers"
 
 

@@ -1,6 +1,11 @@
 """Everything public, each name once: `dynid/__init__.py` loads what is named here when it is first used."""
 
 from . import errors as errors
+from .actuators.identify_actuators import Actuators as Actuators
+from .actuators.identify_actuators import DriveGains as DriveGains
+from .actuators.identify_actuators import identify_actuators as identify_actuators
+from .actuators.rollout import RolloutErrors as RolloutErrors
+from .actuators.rollout import simulate_actuators as simulate_actuators
 from .dynamics.regressor import Regressor as Regressor
 from .dynamics.regressor import regressor as regressor
 from .dynamics.regressor import regressor_adjoint as regressor_adjoint

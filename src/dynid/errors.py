@@ -165,6 +165,10 @@ class IdentificationError(DynidError):
     """What was asked of an identification does not fit the robot or the data."""
 
 
+class ControllerError(DynidError):
+    """The description of a controller is wrong, or does not fit the robot or the log."""
+
+
 class UnknownGeometryError(DynidError):
     """Model parameters without known geometry were asked of a robot that has none, or too many."""
 

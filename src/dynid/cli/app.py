@@ -12,6 +12,7 @@ import typer.main
 from typer.core import TyperCommand
 
 from dynid.cli import project
+from dynid.cli.commands.actuators import actuators
 from dynid.cli.commands.identify import identify, init, inspect, simulate
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
@@ -38,6 +39,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     identify: "Find parameters from logs, with intervals.",
     payload: "What a link carries.",
     gains: "Gains of the drives, by a payload.",
+    actuators: "Drives from commands, without torques.",
     markers: "Joint positions from markers on the links.",
     unknown: "Parameters without lengths or angles.",
     physical: "Masses and inertias that can exist.",

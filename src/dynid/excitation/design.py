@@ -96,6 +96,7 @@ def design_excitation(
     margin: float = 0.05,
     bound: bool = False,
     begin: Sequence[Excitation] = (),
+    purpose: str | None = None,
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
@@ -124,7 +125,17 @@ def design_excitation(
     motion inside the limits can beat; its time comes on top of the budget: seconds for 2 joints, a minute for 7.
     `begin`: designs of the same robot and shape, with as many harmonics or points, from which the search starts beside
     its random starts.
+
+    `purpose="actuators"` adds chirps and steps inside the same limits, for `identify_actuators`.
     """
+    if purpose not in (None, "actuators"):
+        raise ExcitationError(
+            "unknown_purpose", "there is no purpose {purpose!r}", "the only one is 'actuators'", purpose=str(purpose),
+        )  # fmt: skip
+    if purpose is not None and shape != "fourier":
+        raise ExcitationError(
+            "option_not_applicable", "purpose 'actuators' belongs to shape 'fourier'", "leave out the shape",
+        )  # fmt: skip
     _check_information_arguments(
         after, target,
         {"shape": shape != "fourier", "model": model not in (None, "torque"), "task": None not in (task, target)},
@@ -205,6 +216,10 @@ def design_excitation(
                 "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
                 limits=_limit_option_wording("position"), reason=error.message.what,
             ) from None  # fmt: skip
+    if purpose == "actuators":
+        from dynid.excitation.chirps import add_chirps_and_steps
+
+        found = add_chirps_and_steps(found, bounds)
     found = replace(found, limits=whole)
     if box is not None:
         try:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dynid.actuators.identify_actuators import Actuators
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
+from dynid.exports.actuators import actuator_notes, with_actuators, write_isaac_lab
 from dynid.exports.c_code import Operations, write_c_code
 from dynid.exports.mjcf import update_mjcf, write_mjcf
 from dynid.exports.subject import (
@@ -28,7 +30,7 @@ from dynid.exports.verify import Replay, Verification, replay_under_name, verify
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
 from dynid.robot.io.toml_writer import table_text
-from dynid.storage.files import write_then_replace
+from dynid.storage.files import write_text, write_then_replace
 
 SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
 
@@ -73,6 +75,9 @@ def export(
     """
     path = Path(path)
     suffix = path.suffix.lower()
+    drives = result if isinstance(result, Actuators) else None
+    if drives is not None and suffix in (".py", ".json"):
+        return _export_drives(drives, path)
     if suffix not in SUFFIXES:
         raise ExportError(
             "unsupported_suffix", "{path}: the name must end in one of {suffixes}", path=path, suffixes=list(SUFFIXES),
@@ -91,6 +96,8 @@ def export(
             result = physical_parameters(result)
             distrust = distrust or _check_trust(result, path, force)
     subject = make_export_subject(result)
+    if drives is not None:
+        subject = replace(subject, keeps_softness=True)
     identified = subject.friction
     subject, left_out = (subject, ()) if suffix == ".c" else with_plain_friction(subject, suffix)
     refitted: tuple[Message, ...] = ()
@@ -111,6 +118,10 @@ def export(
     for make in _export_attempts(subject, path, template, held):
         try:
             made = make()
+            if drives is not None and suffix == ".xml":
+                made = made._replace(
+                    data=with_actuators(made.data, drives), notes=(*made.notes, *actuator_notes(drives))
+                )
             with write_then_replace(path) as beside:
                 beside.write_bytes(made.data)
                 checked = _verify_before_rename(path, beside, subject, held)
@@ -125,6 +136,19 @@ def export(
         return Export(path, subject, notes, warnings, checked, made.operations, replay)
     assert failure is not None
     raise failure
+
+
+def _export_drives(drives: Actuators, path: Path) -> Export:
+    """Write drives as the result's own file, or as a file for Isaac Lab, whose syntax alone is checked."""
+    subject = make_export_subject(drives)
+    notes: tuple[Message, ...] = ()
+    if path.suffix.lower() == ".json":
+        drives.save(path)
+    else:
+        write_text(path, write_isaac_lab(drives, path.name))
+        what = "{path}: only its syntax was checked; it was not run in Isaac Lab"
+        notes = (Message("isaac_lab_syntax_only", what, path=path),)
+    return Export(path, subject, notes, (), Verification("", float("nan"), "drives have no torques to compare"))
 
 
 def _check_trust(result: Any, path: Path, force: bool) -> tuple[Message, ...]:

@@ -125,6 +125,8 @@ class ExportSubject:
     losses: tuple[Message, ...] = ()
     model: Identification | None = None
     springs: Array | None = None
+    keeps_softness: bool = False
+    """Whether files keep how soft their dry friction is: it was fitted so."""
 
     @property
     def offsets(self) -> Array:

@@ -15,8 +15,8 @@ from dynid.robot.locking import may_lack_last_joints
 from dynid.robot.robot import Robot
 
 OPTION = Wording("columns", "--column")
-KEYS = ("t", "q", "v", "a", "tau", "reaction")
-_SINGLE = re.compile(r"^(?P<channel>q|v|a|tau)(?:(?P<number>\d+)|[._\[](?P<name>[^\]]+)\]?)$")
+KEYS = ("t", "q", "v", "a", "tau", "reaction", "q_cmd", "v_cmd", "tau_ff", "pwm")
+_SINGLE = re.compile(r"^(?P<channel>q_cmd|v_cmd|tau_ff|pwm|q|v|a|tau)(?:(?P<number>\d+)|[._\[](?P<name>[^\]]+)\]?)$")
 _REPEATED = re.compile(r"(?P<name>[^*]*[^*\s][^*]*?)\s*(?:\*\s*(?P<count>\d{1,6}))?")
 _NUMBERS = re.compile(r"(?P<first>\d{1,6})(?::(?P<last>\d{1,6}))?")
 _BRACKETS = re.compile(r"[\[(]([^\])]*)[\])]$")

@@ -560,7 +560,7 @@ class FileSource:
             order = self.wiring.order(name)
             places = tuple(places[k] for k in order)
             factors = factors if factors is None or name in self.scale.by_joint else factors[order]
-        block = _columns_of_batch(batch, places)
+        block = columns_of_batch(batch, places)
         if factors is not None:
             block *= factors
         block[np.abs(block) > LARGEST] = np.nan
@@ -592,7 +592,7 @@ def _column_of_batch(batch: Batch, place: ColumnPlace) -> Numbers:
     return values if place.column is None else values[:, place.column]
 
 
-def _columns_of_batch(batch: Batch, places: tuple[ColumnPlace, ...]) -> Array:
+def columns_of_batch(batch: Batch, places: tuple[ColumnPlace, ...]) -> Array:
     """Return the columns side by side as a fresh (rows, n) array; infinite values are NaN."""
     whole = batch[places[0].field]
     if whole.ndim == 2 and places == tuple(ColumnPlace(places[0].field, k) for k in range(whole.shape[1])):

@@ -22,6 +22,10 @@ from dynid.storage.files import hash_file, suggest_similar_file
 _LARGEST_FILE = 64 * 1024 * 1024
 
 
+BUNDLED_MJCF = ("leg",)
+"""Bundled MJCF files, beside the tables of `bundled_robots`: a leg on a stand, for `identify_actuators`."""
+
+
 def bundled_robots() -> tuple[str, ...]:
     """Names of the bundled robots."""
     folder = resources.files("dynid.robot") / "library"
@@ -87,6 +91,9 @@ def load_with_locks_of(source: str | os.PathLike[str], other: Robot, **options: 
 def _find_and_load(path: Path, source: str, reading: _Reading) -> Robot:
     """Load an existing file or a bundled robot of this name."""
     if not path.is_file():
+        if source in BUNDLED_MJCF:
+            with resources.as_file(resources.files("dynid.robot") / "library" / f"{source}.xml") as file:
+                return _find_and_load(file, str(file), reading)
         if source not in bundled_robots():
             if path.is_dir():
                 raise DynidError(

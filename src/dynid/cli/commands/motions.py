@@ -93,6 +93,9 @@ def excite(
     bound: Annotated[
         bool, typer.Option("--bound", help="how good any motion inside the limits can be (criteria a, d, e, v)")
     ] = False,
+    purpose: Annotated[
+        str | None, typer.Option("--for", help="actuators: with chirps and steps, for dynid actuators")
+    ] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -107,7 +110,14 @@ def excite(
 
     if pareto:
         refuse_unused_options(
-            {"--out": out, "--criterion": criterion, "--weights": weights, "--bound": bound, "--target": target},
+            {
+                "--out": out,
+                "--criterion": criterion,
+                "--weights": weights,
+                "--bound": bound,
+                "--target": target,
+                "--for": purpose,
+            },
             "--pareto compares designs; take the weights of one for --criterion condition+scaling --weights",
         )
     keep = [Path(robot), *(file for file in (task, after) if file is not None)]
@@ -138,7 +148,7 @@ def excite(
             duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed,
             periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
             rest=posture, obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
-            bound=bound,
+            bound=bound, purpose=purpose,
         )  # fmt: skip
         if pareto:
             front = pareto_front(design, time_budget=time_budget, on_progress=report)

@@ -1,0 +1,654 @@
+"""Actuators of a robot from its commands and positions: one call, and the result that it gives."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.actuators.controller import Controller, read_controller
+from dynid.actuators.equation import RECIPE, Equation, choose_bandwidth, split_at_gaps
+from dynid.actuators.estimate import DriveFit, Estimator, add_method_spread, fit_drives, with_gains
+from dynid.actuators.mistakes import (
+    backlash_of,
+    check_delay,
+    check_recording,
+    check_robot,
+    choose_loop,
+    doubts_about_fit,
+    note_on_periods,
+    torque_limits,
+)
+from dynid.actuators.polish import MOST, SHOOTING, Polished, polish
+from dynid.actuators.rollout import Drives, RolloutErrors, Simulator, Windows, check_rollouts_possible, rollout_errors
+from dynid.dynamics.friction import friction_columns
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.errors import DynidError, IdentificationError
+from dynid.logs.commands import CommandedMotion, read_commands
+from dynid.logs.log import Log
+from dynid.logs.read import list_logs, read_log, robot_with_locks_of
+from dynid.messages import Message, Option
+from dynid.robot.parameter import Parameter
+from dynid.robot.robot import Robot, StoredRobot
+from dynid.robot.transform import Array, freeze
+from dynid.storage.files import write_text
+from dynid.storage.records import DAMAGE, describe_damage, from_plain_data, json_text, read_json, to_plain_data
+
+FORMAT, VERSION = "dynid-actuators", 1
+SYMBOLS = ("Ia", "Fv", "Fc", "Fo", "Fl")
+HELD_OUT = 0.25
+"""Share of each recording that is kept for rollouts where no other motion is given."""
+
+SCALE = 0.03
+"""Share of the known torque that other columns must leave for it to fix the scale of unknown gains."""
+
+FIELDS_OF_SYMBOLS = (("armature", "Ia"), ("damping", "Fv"), ("frictionloss", "Fc"), ("offset", "Fo"))
+GAINS = ("kp", "kd", "gain", "torque_constant")
+
+
+@dataclass(frozen=True, eq=False)
+class DriveGains:
+    """Gains of the controllers, (n,) each, given or found; sigma: standard deviations, 0 of what was given.
+
+    NaN: cannot be known.
+    """
+
+    kp: Array
+    kd: Array
+    gain: Array
+    torque_constant: Array
+    max_torque: Array
+    sigma: Mapping[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Actuators:
+    """What the drives of a robot are: parameters, delay, gains, and rollouts of them on held-out motion.
+
+    names, values, sigma: armature `Ia` (kg m^2), damping `Fv`, dry friction `Fc`, constant torque `Fo` and, where the
+    data show it, load-dependent friction `Fl` of each joint; masses `M` of links that were asked for. NaN where the
+    data cannot tell. delay and delay_sigma in s; loop: who closes it, "drive" or "host". nrmse (n,): error of the
+    torques over their size. recipe: coefficients of all friction blocks, of which `Fv` and `Fc` are the reduction to
+    what a simulator has. robot: the robot with these values, for `export`.
+    """
+
+    robot: Robot
+    controller: Controller
+    names: tuple[Parameter, ...]
+    values: Array
+    sigma: Array
+    quantile: float
+    delay: float
+    delay_sigma: float
+    sensor_delay: float
+    loop: str
+    gains: DriveGains
+    nrmse: Array
+    cutoff: float
+    recipe: tuple[Mapping[str, float], ...]
+    zero_offsets: Array
+    rollout: RolloutErrors | None
+    rollouts: int
+    polished: bool
+    unidentifiable: tuple[Message, ...]
+    warnings: tuple[Message, ...]
+    notes: tuple[Message, ...] = field(default=())
+
+    @property
+    def intervals(self) -> Array:
+        """95 % intervals of the values, (parameters, 2)."""
+        half = self.quantile * self.sigma
+        return np.column_stack([self.values - half, self.values + half])
+
+    @property
+    def delay_interval(self) -> tuple[float, float]:
+        """95 % interval of the delay, s."""
+        half = self.quantile * self.delay_sigma
+        return self.delay - half, self.delay + half
+
+    def value(self, name: str) -> float:
+        """Value of one parameter."""
+        if name not in self.names:
+            raise IdentificationError(
+                "unknown_parameter", "there is no parameter '{name}'", "names are {names:20}", name=name,
+                names=list(self.names),
+            )  # fmt: skip
+        return float(self.values[self.names.index(name)])
+
+    def of(self, symbol: str) -> Array:
+        """Values (n,) of one symbol, `Ia`, `Fv`, `Fc`, `Fo` or `Fl`, in the order of the joints; NaN where none is."""
+        by_joint = {p.joint: x for p, x in zip(self.names, self.values, strict=True) if p.symbol == symbol}
+        return np.array([by_joint.get(name, math.nan) for name in self.robot.joint_names])
+
+    def facts(self) -> dict[str, Any]:
+        """The result as JSON-ready data; None where a number is not known."""
+        r = self.rollout
+        return {
+            "joints": list(self.robot.joint_names),
+            "parameters": [
+                {"name": str(p), "unit": p.unit, "value": _plain(x), "sigma": _plain(s), "interval": _plain(i)}
+                for p, x, s, i in zip(self.names, self.values, self.sigma, self.intervals, strict=True)
+            ],
+            "delay": self.delay, "delay_sigma": self.delay_sigma, "sensor_delay": self.sensor_delay, "loop": self.loop,
+            "gains": {key: _plain(getattr(self.gains, key)) for key in (*GAINS, "max_torque")},
+            "gains_sigma": {key: _plain(x) for key, x in self.gains.sigma.items()},
+            "nrmse": _plain(self.nrmse), "cutoff": self.cutoff, "zero_offsets": _plain(self.zero_offsets),
+            "rollout": None if r is None else {
+                key: _plain(getattr(r, key))
+                for key in ("horizons", "nominal", "before", "after", "by_joint", "windows")
+            },
+            "rollouts": self.rollouts, "polished": self.polished,
+            "unidentifiable": list(self.unidentifiable), "warnings": list(self.warnings), "notes": list(self.notes),
+        }  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result into a JSON file, which `load` reads again."""
+        c, r = self.controller, self.rollout
+        data = {
+            "format": FORMAT, "version": VERSION, **self.facts(), "robot": to_plain_data(StoredRobot, self.robot),
+            "quantile": self.quantile, "recipe": [dict(x) for x in self.recipe],
+            "controller": {"kind": list(c.kind), "rate": _plain(c.rate), "loop": c.loop, "source": c.source}
+            | {key: _plain(getattr(c, key)) for key in _CONTROLLER},
+            "curves": None if r is None else {
+                key: _plain(getattr(r, key)) for key in ("curve_t", "curve_measured", "curve_nominal", "curve_after")
+            },
+        }  # fmt: skip
+        for key in ("unidentifiable", "warnings", "notes"):
+            data[key] = [message.record() for message in getattr(self, key)]
+        write_text(Path(path), json_text(data))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Actuators:
+        """Read a result that `save` wrote."""
+        path = Path(path)
+        remedy = "dynid actuators --out writes such files"
+        data = read_json(path, FORMAT, VERSION, remedy, IdentificationError)
+        try:
+            return _from_record(data)
+        except (*DAMAGE, KeyError, TypeError, AttributeError) as reason:
+            raise IdentificationError(describe_damage(reason).about(str(path))) from reason
+
+    def __str__(self) -> str:
+        half = self.quantile * self.sigma
+        rows = [f"  {p:<16} {x:.5g} +- {h:.2g} {p.unit}" for p, x, h in zip(self.names, self.values, half, strict=True)]
+        head = f"drives of '{self.robot.name}' (+-: 95 % interval), delay {1e3 * self.delay:.2f} +- "
+        return "\n".join([head + f"{1e3 * self.quantile * self.delay_sigma:.2f} ms", *rows])
+
+
+_CONTROLLER = (
+    "kp", "kd", "max_torque", "gain", "voltage", "resistance", "torque_constant", "dead_band", "rate_limit",
+)  # fmt: skip
+
+
+def _plain(x: Any) -> Any:
+    """Numbers for JSON: None where one is not a number, 1e999 has no place in it."""
+    if isinstance(x, np.ndarray):
+        return [_plain(part) for part in x]
+    number = float(x)
+    if math.isinf(number):
+        return "inf" if number > 0.0 else "-inf"
+    return None if math.isnan(number) else (int(x) if isinstance(x, np.integer) else number)
+
+
+def _numbers(x: Any) -> Array:
+    """Numbers that `_plain` wrote."""
+    if isinstance(x, list):
+        return np.array([_numbers(part) for part in x], dtype=np.float64)
+    return np.float64(math.nan if x is None else float(x))  # type: ignore[return-value]
+
+
+def _from_record(data: Mapping[str, Any]) -> Actuators:
+    """Result of the data of a file."""
+    robot: Robot = from_plain_data(StoredRobot, data["robot"])
+    names = _parameter_names(robot)
+    rows = data["parameters"]
+    c, r, curves = data["controller"], data["rollout"], data["curves"]
+    controller = Controller(
+        robot.joint_names, tuple(c["kind"]), **_controller_numbers(c),
+        rate=float(_numbers(c["rate"])), loop=c["loop"], source=str(c["source"]),
+    )  # fmt: skip
+    if {len(_numbers(c[key])) for key in _CONTROLLER} != {robot.n} or len(controller.kind) != robot.n:
+        raise ValueError("controller: its numbers are not one per joint")
+    rollout = None
+    if r is not None:
+        table = {key: _numbers(x) for key, x in (r | curves).items()}
+        rollout = RolloutErrors(**table)
+    messages = {key: tuple(map(Message.load, data[key])) for key in ("unidentifiable", "warnings", "notes")}
+    sigma = {key: _numbers(x) for key, x in data["gains_sigma"].items()}
+    gains = DriveGains(**{key: _numbers(x) for key, x in data["gains"].items()}, sigma=sigma)
+    return Actuators(
+        robot, controller, tuple(names[row["name"]] for row in rows), _numbers([row["value"] for row in rows]),
+        _numbers([row["sigma"] for row in rows]), float(data["quantile"]), float(data["delay"]),
+        float(data["delay_sigma"]), float(data["sensor_delay"]), str(data["loop"]), gains, _numbers(data["nrmse"]),
+        float(data["cutoff"]), tuple(data["recipe"]), _numbers(data["zero_offsets"]), rollout, int(data["rollouts"]),
+        bool(data["polished"]), **messages,
+    )  # fmt: skip
+
+
+def _controller_numbers(c: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers of a controller, by the names of its fields."""
+    return {key: _numbers(c[key]) for key in _CONTROLLER}
+
+
+def _parameter_names(robot: Robot) -> dict[str, Parameter]:
+    """Parameters of drives and masses of links, by their names."""
+    columns = friction_columns(robot, ("viscous", "coulomb", "offset", "load"))
+    own = [robot.links[k].parameter("Ia") for k in robot.active_links] + [column.name for column in columns]
+    return {str(p): p for p in (*own, *(link.parameter("M") for link in robot.links))}
+
+
+Progress = Callable[[str, float], None]
+
+
+@one_blas_thread
+def identify_actuators(
+    robot: Robot,
+    logs: Any,
+    *,
+    controller: Controller | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    delay: float | str = "auto",
+    polish: int = 0,
+    validate: Any = None,
+    sensor_delay: float = 0.0,
+    links: str | Sequence[str] = (),
+    cutoff: float | None = None,
+    on_progress: Progress | None = None,
+) -> Actuators:
+    """Identify armature, friction, delay and gains of a robot's drives from commands and positions, without torques.
+
+    Parameters
+    ----------
+    robot : Robot
+        On a fixed base; its links are taken as they are in the file.
+    logs : Log, path, frame or mapping, or a list of such
+        Recordings with the columns q (perhaps v) and commands: `q_cmd`, `v_cmd`, `tau_ff` or `pwm`.
+    controller : mapping or TOML file
+        `kind`, `kp`, `kd`, `max_torque`, ...: a number, one per joint, or "unknown". None: actuators of the MJCF file.
+    delay : float or "auto"
+        Seconds from the record of a command to its effect; the hold of a command until the next is no delay.
+    polish : int
+        Rollouts in MuJoCo that Gauss-Newton may use to improve the linear estimate; 0: none.
+    validate : as logs
+        Motion for the errors of rollouts. None: the last quarter of each log, which is then not used otherwise.
+    sensor_delay : float
+        Seconds by which the drive's own positions are older than its torque.
+    links : names of links, or "all"
+        Whose masses are identified too, their inertias scaled alike.
+    cutoff : float
+        Cut-off frequency (Hz) of the equation. None: by noise and motion.
+    on_progress : callable
+        Called with a text and a share of the work.
+
+    Returns
+    -------
+    Actuators
+        `.names .values .sigma .delay .gains .rollout .warnings`, and `.robot` for `export`.
+
+    Notes
+    -----
+    kp (q_cmd(t - d) - q) - kd v = rigid body + Ia a + Fv v + dry friction + offset, every column filtered alike; dry
+    friction has the shapes sign(v), tanh(v / 0.1) and two stop operators, whose sum is Fc.
+
+    """
+    check_robot(robot)
+    given_delay = check_delay(delay)
+    if isinstance(polish, bool) or not isinstance(polish, int | np.integer) or polish < 0:
+        raise IdentificationError(
+            "invalid_polish", "{option} must be a number of rollouts, 0 for none, got {value!r}",
+            option=Option("polish"), value=str(polish),
+        )  # fmt: skip
+    if polish:
+        check_rollouts_possible(robot)
+    lag = check_delay(sensor_delay) or 0.0
+    if cutoff is not None and not (isinstance(cutoff, int | float) and 0.5 <= cutoff <= 200.0):
+        raise IdentificationError(
+            "invalid_cutoff", "a cut-off frequency of {cutoff!r} Hz is none for drives", "give 2 to 50", cutoff=cutoff,
+        )  # fmt: skip
+    opened = [_open_log(log, robot) for log in list_logs(logs)]
+    extra = [] if validate is None else [_open_log(log, robot) for log in list_logs(validate)]
+    if not opened:
+        raise IdentificationError("no_logs", "there are no logs")
+    robot = robot_with_locks_of(robot, [*opened, *extra])
+    drives = read_controller(controller, robot)
+    recordings, held = [read_commands(log, robot) for log in opened], [read_commands(log, robot) for log in extra]
+    notes = [*drives.notes, *(note for log in (*recordings, *held) for note in log.notes)]
+    warnings: list[Message] = []
+    for log in (*recordings, *held):
+        warnings += check_recording(log, robot, drives)
+    if validate is None:
+        recordings, held = _hold_out(recordings, notes)
+    tell = on_progress or (lambda text, share: None)
+    return _Job(robot, drives, recordings, held, given_delay, lag, _link_numbers(robot, links), cutoff, int(polish),
+                tell, warnings, notes).run()  # fmt: skip
+
+
+def _open_log(log: Any, robot: Robot) -> Log:
+    """A log as it is, or read from a file, a frame or a mapping."""
+    return log if isinstance(log, Log) else read_log(log, robot)
+
+
+def _link_numbers(robot: Robot, links: str | Sequence[str]) -> tuple[int, ...]:
+    """Numbers of the links whose masses are sought."""
+    names = [link.name for link in robot.links]
+    if isinstance(links, str):
+        links = names if links == "all" else (links,)
+    for name in links:
+        if name not in names:
+            raise IdentificationError(
+                "unknown_link", "'{robot}' has no link {name!r}", "its links are {names:20}", robot=robot.name,
+                name=name, names=names,
+            )  # fmt: skip
+    return tuple(names.index(name) for name in links)
+
+
+def _hold_out(
+    logs: Sequence[CommandedMotion], notes: list[Message]
+) -> tuple[list[CommandedMotion], list[CommandedMotion]]:
+    """Split recordings into a part to learn from and a last part to check by."""
+    first, last = [], []
+    for log in logs:
+        length = log.t[-1] - log.t[0]
+        if length < 6.0:
+            first.append(log)
+            continue
+        cut = log.t[-1] - HELD_OUT * length
+        first.append(log.between(-np.inf, cut))
+        last.append(log.between(cut, np.inf))
+    if not last:
+        notes.append(Message(
+            "nothing_held_out", "recordings are shorter than 6 s: rollouts are compared with the motion that was "
+            "learnt from", "record longer, or give another recording with {validate}", validate=Option("validate"),
+        ))  # fmt: skip
+        return first, list(first)
+    return first, last
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """One identification, with all that was checked."""
+
+    robot: Robot
+    controller: Controller
+    recordings: Sequence[CommandedMotion]
+    held: Sequence[CommandedMotion]
+    delay: float | None
+    sensor_delay: float
+    links: tuple[int, ...]
+    cutoff: float | None
+    polish: int
+    tell: Progress
+    warnings: list[Message]
+    notes: list[Message]
+
+    def run(self) -> Actuators:
+        """Linear estimate, rollouts, polishing, result."""
+        parts = split_at_gaps(self.recordings)
+        bandwidth = choose_bandwidth(parts, self.cutoff)
+        unknown = [j for j in range(self.robot.n) if self.controller.unknown(j)]
+        if unknown and self.links:
+            raise IdentificationError(
+                "masses_and_gains_unknown", "masses of links and gains of joints {joints} cannot both be unknown: each "
+                "scales the other", "give one of them", joints=[self.robot.joint_names[j] for j in unknown],
+            )  # fmt: skip
+        self.tell("smoothing positions", 0.05)
+        equation = Equation(self.robot, parts, bandwidth, self._controller_without_limits(), links=self.links)
+        fit, others, equation = self._fit(equation)
+        fit = add_method_spread(fit, self._variants(equation, fit))
+        fit, equation = self._with_load_friction(equation, fit)
+        self.warnings.extend(doubts_about_fit(equation, fit, parts, others, self.delay is None))
+        self.notes.extend(note_on_periods(fit, max(part.period for part in parts)))
+        unidentifiable, hidden = self._unidentifiable(fit)
+        self._report_backlash(equation, fit)
+        before = _drives_of_fit(equation, fit)
+        polished, errors, rollouts = self._rollouts(equation, fit, before, hidden)
+        return self._result(equation, fit, polished, errors, rollouts, unidentifiable, hidden)
+
+    def _controller_without_limits(self) -> Controller:
+        """The controller with infinite torque limits where they are unknown."""
+        c = self.controller
+        return c.with_values(max_torque=np.where(np.isnan(c.max_torque), np.inf, c.max_torque))
+
+    def _fit(self, equation: Equation) -> tuple[DriveFit, list[DriveFit], Equation]:
+        """The best fit, the others, and the equation with torque limits that were found."""
+        c = equation.controller
+        loops = ("drive", "host") if c.loop == "auto" else (c.loop,)
+        if c.loop == "auto" and (self.sensor_delay or "servo" in c.kind or not set(c.kind) & {"position", "velocity"}):
+            loops = ("drive",)
+        self.tell("searching for the delay", 0.1)
+        fits = fit_drives(equation, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay,
+                          tell=lambda share: self.tell("searching for the delay", 0.1 + 0.3 * share))  # fmt: skip
+        fit = choose_loop(equation, fits)
+        known = not any(c.unknown(j) for j in range(self.robot.n))
+        if known and (fit.nrmse > 0.08).any() and not np.isfinite(c.max_torque).all():
+            found = torque_limits(equation, fit)
+            sought = ~np.isfinite(c.max_torque) & np.isfinite(found)
+            if sought.any():
+                limits = np.where(sought, found, c.max_torque)
+                equation = equation.with_controller(c.with_values(max_torque=limits))
+                fits = fit_drives(equation, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay)
+                fit = choose_loop(equation, fits)
+                self.notes.append(Message(
+                    "torque_limit_found", "torques of joints {joints} are limited at {limits} N m",
+                    joints=[self.robot.joint_names[j] for j in np.flatnonzero(sought)],
+                    limits=[f"{x:.3g}" for x in found[sought]],
+                ))  # fmt: skip
+        return fit, [other for other in fits if other is not fit], equation
+
+    def _variants(self, equation: Equation, fit: DriveFit) -> list[DriveFit]:
+        """Fits by other cut-off frequencies and without one of the friction blocks: what the method decides."""
+        seek = self.delay is None
+        made = []
+        for factor in (0.65, 1.4):
+            try:
+                other = equation.with_cutoff(factor * equation.bandwidth.cutoff)
+                made.append(
+                    Estimator(other, sensor_delay=self.sensor_delay).solve(fit.delay, fit.loop, seek_delay=seek)
+                )
+            except DynidError:
+                continue  # a stretch too short for the lower one
+        plain = equation.without_block("tanh")
+        made.append(Estimator(plain, sensor_delay=self.sensor_delay).solve(fit.delay, fit.loop, seek_delay=seek))
+        return made
+
+    def _with_load_friction(self, equation: Equation, fit: DriveFit) -> tuple[DriveFit, Equation]:
+        """The fit with load-dependent friction, where that explains a tenth of the squares and is certain."""
+        loaded = Equation(
+            self.robot, equation.parts, equation.bandwidth, equation.controller, friction=(*RECIPE, "load"),
+            links=self.links,
+        )  # fmt: skip
+        other = Estimator(loaded, sensor_delay=self.sensor_delay).solve(
+            fit.delay, fit.loop, seek_delay=self.delay is None
+        )
+        gain = (fit.residuals**2).sum(axis=0) / (other.residuals**2).sum(axis=0)
+        clear = [j for j in range(self.robot.n) if gain[j] > 1.1 and other.values[j]["Fl"] > 5.0 * other.sigma[j]["Fl"]]
+        if not clear:
+            return fit, equation
+        mean = np.abs(equation.rows.rigid).mean(axis=0)
+        values, sigma = [dict(x) for x in fit.values], [dict(x) for x in fit.sigma]
+        for j in clear:
+            values[j], sigma[j] = dict(other.values[j]), dict(other.sigma[j])
+            values[j]["Fc"] += other.values[j]["Fl"] * mean[j]  # what a simulator without it needs on average
+        return replace(fit, values=values, sigma=sigma, recipe=other.recipe), equation
+
+    def _unidentifiable(self, fit: DriveFit) -> tuple[tuple[Message, ...], NDArray[np.bool_]]:
+        """Messages on what the data cannot tell, and a mask of joints of which nothing is known."""
+        names, c = self.robot.joint_names, self.controller
+        hidden = np.zeros(self.robot.n, dtype=np.bool_)
+        said = []
+        for j, name in enumerate(names):
+            unknown = c.unknown(j)
+            travel = max(float(np.ptp(log.q[:, j])) for log in self.recordings)
+            if travel < 5e-3:
+                hidden[j] = True
+                continue
+            scaling = [key for key in unknown if key != "kd" or c.kind[j] == "velocity"]
+            if scaling:
+                key = scaling[0]
+                uncertain = fit.sigma[j][key] > 0.3 * abs(fit.values[j][key]) or fit.values[j][key] <= 0.0
+                if fit.scale_share[j] < SCALE or uncertain:
+                    hidden[j] = True
+                    said.append(Message(
+                        "gain_against_inertia", "joint '{joint}': {gain} cannot be distinguished from inertia and "
+                        "friction, which scale with it: neither gravity nor a known inertia fixes them", "give {gain}, "
+                        "or move the joint where gravity acts on it", joint=name, gain=key,
+                    ))  # fmt: skip
+            if "kd" in unknown and "kd" not in fit.values[j]:
+                said.append(Message(
+                    "kd_against_damping", "joint '{joint}': kd cannot be distinguished from damping without a velocity "
+                    "command; {damping} is their sum, and kd is taken as 0", joint=name,
+                    damping=f"Fv{self.robot.links[self.robot.active_links[j]].label}",
+                ))  # fmt: skip
+        return tuple(said), hidden
+
+    def _report_backlash(self, equation: Equation, fit: DriveFit) -> None:
+        """Warn of backlash, where links seem to be missing while the torque changes its sign."""
+        share = backlash_of(equation, fit)
+        loose = [name for name, x, e in zip(self.robot.joint_names, share, fit.nrmse, strict=True)
+                 if x > 0.35 and e < 0.3]  # fmt: skip
+        if loose:
+            self.warnings.append(Message(
+                "backlash", "joints {joints} seem to have backlash: while the torque changes its sign, {share:.0f} % "
+                "of the links' torque is missing", "a simulator holds it as a loose joint; check the gears",
+                joints=loose, share=100.0 * float(np.nanmax(share)),
+            ))  # fmt: skip
+
+    def _rollouts(
+        self, equation: Equation, fit: DriveFit, before: Drives, hidden: NDArray[np.bool_]
+    ) -> tuple[Polished | None, RolloutErrors | None, int]:
+        """Polish, if asked for, and errors on held-out motion."""
+        try:
+            simulator = Simulator(self.robot)
+        except DynidError as error:
+            self.notes.append(Message("rollouts_left_out", "no rollouts: {reason}", reason=error))
+            return None, None, 0
+        cutoff = equation.bandwidth.cutoff
+        polished, used = None, 0
+        if self.polish:
+            windows = Windows(equation.parts, before.controller, SHOOTING, cutoff, most=MOST)
+            if windows.count:
+                sigma = {
+                    field: np.where(hidden, np.nan, [s[symbol] for s in fit.sigma])
+                    for field, symbol in FIELDS_OF_SYMBOLS
+                }  # fmt: skip
+                for key in ("kp", "kd", "gain"):
+                    own = np.array([s.get(key, np.nan) for s in fit.sigma])
+                    sigma |= {key: np.where(hidden, np.nan, own)} if np.isfinite(own).any() else {}
+                polished = polish(
+                    simulator, windows, before, sigma, fit.delay_sigma, rollouts=self.polish,
+                    seek_delay=self.delay is None, noise=equation.bandwidth.noise,
+                    tell=lambda share: self.tell("polishing on rollouts", 0.5 + 0.4 * share),
+                )  # fmt: skip
+                used = polished.rollouts
+                self._compare_with_linear(fit, polished, sigma)
+        self.tell("rollouts on held-out motion", 0.92)
+        nominal = replace(Drives.nominal(self.robot, before.controller), loop=before.loop)
+        after = before if polished is None else polished.drives
+        parts = split_at_gaps(self.held)
+        errors = rollout_errors(simulator, parts, cutoff, nominal=nominal, before=before, after=after)
+        if errors is None:
+            self.notes.append(Message("held_out_too_short", "the held-out motion is too short for a rollout"))
+        return polished, errors, used
+
+    def _compare_with_linear(self, fit: DriveFit, polished: Polished, sigma: Mapping[str, Array]) -> None:
+        """Warn where polishing moved armatures far from the linear estimate: the simulator lacks something."""
+        linear = np.array([v["Ia"] for v in fit.values])
+        spread = np.hypot(sigma["armature"], polished.sigma.get("armature", np.zeros(self.robot.n)))
+        far = np.abs(polished.drives.armature - linear) > np.maximum(5.0 * spread, 0.1 * np.abs(linear))
+        if far.any():
+            self.warnings.append(Message(
+                "simulator_lacks_friction", "polishing moved the armature of joints {joints} far from the linear "
+                "estimate ({linear}): the simulator's friction is not theirs, and its parameters make up for it",
+                "use them for this simulator only", joints=[self.robot.joint_names[j] for j in np.flatnonzero(far)],
+                linear=[f"{x:.3g}" for x in linear[far]],
+            ))  # fmt: skip
+
+    def _result(
+        self, equation: Equation, fit: DriveFit, polished: Polished | None, errors: RolloutErrors | None, rollouts: int,
+        unidentifiable: tuple[Message, ...], hidden: NDArray[np.bool_],
+    ) -> Actuators:  # fmt: skip
+        """Result with the values of the last step."""
+        robot, n = self.robot, self.robot.n
+        drives = _drives_of_fit(equation, fit) if polished is None else polished.drives
+        delay_sigma = fit.delay_sigma
+        table = {s: np.array([v.get(s, np.nan) for v in fit.values]) for s in SYMBOLS}
+        spread = {s: np.array([v.get(s, np.nan) for v in fit.sigma]) for s in SYMBOLS}
+        gains_sigma = {key: np.zeros(n) for key in GAINS}
+        for key in GAINS:
+            for j in range(n):
+                if key in fit.sigma[j]:
+                    gains_sigma[key][j] = fit.sigma[j][key]
+        if polished is not None:
+            for field_name, symbol in FIELDS_OF_SYMBOLS:
+                own = polished.sigma.get(field_name, np.full(n, np.nan))
+                table[symbol] = np.where(np.isfinite(own), getattr(drives, field_name), table[symbol])
+                spread[symbol] = np.where(np.isfinite(own), own, spread[symbol])
+            delay_sigma = polished.delay_sigma if np.isfinite(polished.delay_sigma) else delay_sigma
+            for key in GAINS:
+                own = polished.sigma.get(key, np.full(n, np.nan))
+                gains_sigma[key] = np.where(np.isfinite(own), own, gains_sigma[key])
+        for symbol in SYMBOLS:
+            table[symbol] = np.where(hidden, np.nan, table[symbol])
+        by_name = _parameter_names(robot)
+        labels = [robot.links[k].label for k in robot.active_links]
+        names, values, sigma = [], [], []
+        for symbol in SYMBOLS:
+            for j in range(n):
+                if symbol == "Fl" and not np.isfinite(table["Fl"][j]):
+                    continue
+                names.append(by_name[symbol + labels[j]])
+                values.append(table[symbol][j])
+                sigma.append(np.nan if hidden[j] else spread[symbol][j])
+        for i, k in enumerate(self.links):
+            mass = float(robot.links[k].inertia[9])
+            names.append(robot.links[k].parameter("M"))
+            values.append(mass * (1.0 + fit.masses[i]))
+            sigma.append(mass * fit.masses_sigma[i])
+        c = drives.controller
+        kp = np.where(np.isnan(c.kp), 0.0, c.kp)
+        zero = np.where(kp > 0.0, -table["Fo"] / np.maximum(kp, 1e-12), np.nan)
+        shown = {key: np.where(hidden & (gains_sigma[key] > 0.0), np.nan, getattr(c, key)) for key in GAINS}
+        gains = DriveGains(**shown, max_torque=c.max_torque, sigma=gains_sigma)
+        return Actuators(
+            robot=_identified_robot(robot, table, self.links, fit.masses), controller=c, names=tuple(names),
+            values=np.array(values), sigma=np.array(sigma), quantile=fit.quantile, delay=drives.delay,
+            delay_sigma=delay_sigma, sensor_delay=self.sensor_delay, loop=fit.loop, gains=gains, nrmse=fit.nrmse,
+            cutoff=equation.bandwidth.cutoff, recipe=tuple(fit.recipe), zero_offsets=zero, rollout=errors,
+            rollouts=rollouts, polished=polished is not None, unidentifiable=unidentifiable,
+            warnings=tuple(dict.fromkeys((*self.warnings, *unidentifiable))), notes=tuple(dict.fromkeys(self.notes)),
+        )  # fmt: skip
+
+
+def _drives_of_fit(equation: Equation, fit: DriveFit) -> Drives:
+    """What a simulator needs of a fit."""
+
+    def values(symbol: str) -> Array:
+        return np.array([v[symbol] for v in fit.values])
+
+    robot = equation.robot
+    masses = None
+    if equation.links:
+        factors = dict(zip(equation.links, fit.masses, strict=True))
+        masses = np.array([1.0 + factors.get(k, 0.0) for k in robot.tree_joints])
+    return Drives(
+        np.maximum(values("Ia"), 1e-6), np.maximum(values("Fv"), 0.0), np.maximum(values("Fc"), 0.0), values("Fo"),
+        with_gains(equation.controller, fit), fit.delay, fit.loop, masses,
+    )  # fmt: skip
+
+
+def _identified_robot(robot: Robot, table: Mapping[str, Array], links: Sequence[int], masses: Array) -> Robot:
+    """The robot with armature, damping and dry friction of the result; what is unknown stays."""
+    new = list(robot.links)
+    for j, k in enumerate(robot.active_links):
+        if not np.isfinite(table["Ia"][j]):
+            continue
+        friction = (("viscous", max(float(table["Fv"][j]), 0.0)), ("coulomb", max(float(table["Fc"][j]), 0.0)))
+        new[k] = replace(new[k], rotor=max(float(table["Ia"][j]), 0.0), friction=friction)
+    for i, k in enumerate(links):
+        new[k] = replace(new[k], inertia=freeze(np.asarray(new[k].inertia) * max(1.0 + float(masses[i]), 0.01)))
+    return replace(robot, links=tuple(new), warnings=())
