@@ -1,4 +1,4 @@
-"""Exciting motions: an exact gradient against differences, a search against SLSQP, and the command as a whole."""
+"""Exciting motions: an exact gradient against differences, a search against SLSQP, whole designs, and the command."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.optimize
+from campaign.loops import hpr_closure, sr400_closure
+from campaign.robots import ur5, with_share_of_effort
 
 from bench.__main__ import ENVIRONMENT
 from bench.pinocchio_loop import PinocchioLoop
@@ -25,7 +27,8 @@ from bench.startup import children_cpu, find_help
 from bench.timing import ROUNDS, Cell, Table, Verdict, best_of, on_one_core
 from dynid.dynamics.kernels.threads import use_threads
 from dynid.excitation.criteria import SpectralCriterion
-from dynid.excitation.design import PERIOD
+from dynid.excitation.design import PERIOD, design_excitation, pareto_front
+from dynid.excitation.excitation import Excitation
 from dynid.excitation.fourier import Basis
 from dynid.excitation.fourier_search import (
     INSTANTS,
@@ -71,7 +74,7 @@ PROCESSES = 2
 def tables() -> Iterator[Table]:
     """Measure and return the tables, one by one."""
     use_threads(1)
-    for measure in (gradient, search, command):
+    for measure in (gradient, search, designs, closures, budgets, command):
         with kept_memory():
             table = measure()
         yield table
@@ -366,6 +369,106 @@ def search() -> Table:
         f"limits, judged after the clock stopped. SLSQP: from dynid's start, 2-point differences through dynid's "
         f"matrix, exact jacobians of the limits, at most {BUDGET:g} s. CPU time on one core; dynid the median "
         f"of {SEARCH_ROUNDS} runs, SLSQP one run. No target for a single sharpness: dynid does not end with it.",
+    )
+
+
+PAPERS: dict[str, Any] = {"criterion": "condition", "rotor_inertia": False, "friction": (), "margin": 0.0}
+"""What the papers' figures are taken with."""
+
+
+def designs() -> Table:
+    """Whole designs, what they reach and what they cost."""
+    rows: list[tuple[Cell, ...]] = []
+
+    def measure(name: str, figure: Callable[[], float], best: float | None, seconds: float) -> None:
+        """Add a design: its figure and the CPU seconds that it takes."""
+        start = time.process_time()
+        with on_one_core():
+            reached = figure()
+        rows.append((name, Verdict(reached, best), Verdict(time.process_time() - start, seconds)))
+
+    arm = load_robot(ROBOT)
+    measure("Panda, condition", lambda: design_excitation(arm, **PAPERS).condition, 7.4, 8.0)
+    start = time.process_time()
+    bounded = design_excitation(arm, bound=True, seed=SEED)
+    whole = time.process_time() - start
+    start = time.process_time()
+    design_excitation(arm, seed=SEED)
+    plain = time.process_time() - start
+    rows.append(("Panda, v: variance over the bound's", Verdict(bounded.excess_over_bound or np.inf, 4.6), plain))
+    rows.append(("Panda, bound of v: duality gap", Verdict(bounded.least.gap if bounded.least else np.inf, 0.05),
+                 Verdict(whole - plain, 60.0)))  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        robot = ur5(Path(folder))
+        for share in (1.0, 0.3):
+            design = partial(
+                design_excitation, robot, shape="points", limits=with_share_of_effort(robot, share), starts=1
+            )
+
+            def condition(design: Callable[[], Excitation] = design) -> float:
+                return design().condition
+
+            measure(f"UR5, points, {share:.0%} of its efforts: condition", condition, 4.0, 60.0)
+    narrow = {"position": [[-np.pi / 2, np.pi / 2]] * 3, "velocity": 0.8}
+    three = partial(design_excitation, load_robot("gautier3"), shape="points", points=30, margin=0.0, limits=narrow)
+    measure("front of condition and scaling, 3 joints: condition at S <= 175", lambda: min(
+        (p.excitation.condition for p in pareto_front(three) if p.excitation.scaling <= 175.0), default=np.inf
+    ), 11.16, 60.0)  # fmt: skip
+    return Table(
+        "Whole designs: what is reached, CPU seconds of one core",
+        ("design", "figure", "CPU"),
+        tuple(rows),
+        "One run each, default starts but for the UR5 (1), seed 0; kernels compiled before. The front has its own time "
+        "budget; its limits are 90 degrees and 0.8 rad/s, 30 rows.",
+    )
+
+
+def closures() -> Table:
+    """One gradient of robots with loops that are solved numerically."""
+    rows: list[tuple[Cell, ...]] = []
+    for robot, target in ((load_robot("slider_crank"), 2.0), (hpr_closure(), 14.0), (sr400_closure(), 14.0)):
+        base = BaseRows.for_robot(robot, model="torque", rotor_inertia=True, friction=())
+        rng = np.random.default_rng(0)
+        at = robot.closures[0].at
+        q = (np.zeros(robot.n) if at is None else at) + rng.uniform(-0.1, 0.1, (SAMPLES, robot.n))
+        motion = Motion(np.arange(float(SAMPLES)), q, *rng.uniform(-1.0, 1.0, (2, SAMPLES, robot.n)))
+        weights = rng.standard_normal(base.matrix(motion).shape)
+
+        def once(base: BaseRows = base, motion: Motion = motion, weights: Array = weights) -> object:
+            along = base.rows_along(motion)
+            return along.matrix(), along.adjoint(weights)
+
+        spent = best_of(ROUNDS, {"gradient": partial(pinned, once)})["gradient"].cpu * 1e3
+        rows.append((robot.name, robot.n, Verdict(spent, target)))
+    return Table(
+        f"Matrix and gradient of robots with closures, {SAMPLES} samples, milliseconds",
+        ("robot", "active joints", "CPU"),
+        tuple(rows),
+        f"Best of {ROUNDS} rounds on one core. Targets: a fifth of what they took with Taylor polynomials.",
+    )
+
+
+def budgets() -> Table:
+    """How well time budgets are kept."""
+    limits = {"position": [[-2.0, 2.0]] * 6, "velocity": 2.0, "acceleration": 8.0}
+    arm, puma = load_robot(ROBOT), load_robot("puma560")
+    cases: tuple[tuple[str, Callable[..., object]], ...] = (
+        ("Panda, v", partial(design_excitation, arm)),
+        ("Panda, condition", partial(design_excitation, arm, **PAPERS)),
+        ("PUMA 560, e", partial(design_excitation, puma, criterion="e", limits=limits)),
+        ("PUMA 560, points", partial(design_excitation, puma, shape="points", limits=limits)),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for name, design in cases:
+        for budget in (2.0, 5.0):
+            start = time.monotonic()
+            design(time_budget=budget)
+            rows.append((name, budget, Verdict((time.monotonic() - start) / budget, 1.1)))
+    return Table(
+        "Time budgets: seconds on the wall's clock over the budget",
+        ("design", "budget", "taken / budget"),
+        tuple(rows),
+        "One run each, kernels compiled before. Means something on an idle machine only.",
     )
 
 

@@ -204,7 +204,7 @@ def simulated_logs(name: str, seed: int = 0, count: int = 2) -> tuple[Log, ...]:
     return tuple(logs)
 
 
-class _Forward:
+class Forward:
     """Pinocchio's forward dynamics of a tree whose links all move, in the robot's order of joints."""
 
     def __init__(self, robot: Robot) -> None:
@@ -254,8 +254,8 @@ def _simulate(name: str, seed: int, k: int) -> dict[str, Array]:
     rng = np.random.default_rng([seed, k, *name.encode()])
     t: Array = np.arange(round(arm.seconds / STEP), dtype=np.float64) * STEP
     q_ref, v_ref, a_ref = reference(robot, t, rng)
-    forward = _Forward(robot)
-    model = _Forward(robot.with_parameters(robot.parameters * 0.9))  # what the controller believes
+    forward = Forward(robot)
+    model = Forward(robot.with_parameters(robot.parameters * 0.9))  # what the controller believes
     slides = np.array([link.kind == "prismatic" for link in robot.links])
     tick = np.where(slides, 0.5, 2.0 * np.pi) / 2**arm.bits
     rate, share = 2.0 * np.pi * 5.0, 1.0 - math.exp(-2.0 * np.pi * 40.0 * 2.0 * STEP)

@@ -705,7 +705,7 @@ def right_fit(case: Case, **more: Any) -> Fitted:
 class Answer:
     """What the tool names: the options that apply it (None: nothing), whether a payload is in it, and its words.
 
-    fast: what the part that every identification runs names; level: of the verdict; seconds: of the identification
+    fast: what the part that every identification runs names; level: of the verdict; seconds: CPU of the identification
     without that part, of that part, and of `diagnose`.
     """
 
@@ -732,22 +732,15 @@ def true_answer(case: Case) -> Answer:
 def tool_answer(case: Case) -> Answer:
     """Identify and ask dynid what is wrong."""
     own: list[float] = []
-
-    def timed(*given: Any, **keywords: Any) -> Any:
-        began = time.perf_counter()
-        found = find_mistakes(*given, **keywords)
-        own.append(time.perf_counter() - began)
-        return found
-
-    start = time.perf_counter()
+    start = time.process_time()
     try:
-        with patch.object(estimate, "find_mistakes", timed):
+        with patch.object(estimate, "find_mistakes", _timed(own)):
             result = dynid.identify(case.robot_wrong, case.wrong, **case.options_wrong)
-        middle = time.perf_counter()
+        middle = time.process_time()
         found = diagnose(result)
     except dynid.DynidError as refusal:
         return _refused(case, refusal)
-    seconds = middle - start - sum(own), sum(own), time.perf_counter() - middle
+    seconds = middle - start - sum(own), sum(own), time.process_time() - middle
     quick, best = result.diagnostics.diagnosis, found.best
     fast = "" if quick is None or quick.best is None else f"{quick.best.what.what}: {_text(quick.best.options)}"
     step = result.verdict.next_step
@@ -878,6 +871,60 @@ def _count(options: Sequence[Option]) -> int:
     )
 
 
+# What the part costs that every identification runs.
+
+
+def shares(
+    robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int]
+) -> Iterator[tuple[str, str, float, float]]:
+    """CPU s of every identification without the fast part, and of that part: whole logs, and 12 s of the first one."""
+    for name, kind, seed in ((name, kind, seed) for seed in seeds for name in robots for kind in kinds):
+        for friction in (PLAIN, "auto"):
+            case = make_case(name, kind, seed, friction=friction)
+            if case is None:
+                continue
+            for length, logs in (("whole", case.wrong), ("short", (_copy(case.wrong[0].between(1.0, 13.0)),))):
+                spent = [_spent(case, logs) for _ in range(2)]
+                if all(spent):
+                    own, fast = (min(x[k] for x in spent if x) for k in range(2))
+                    yield f"{case.name} {'plain' if friction is PLAIN else friction} {length}", name, own, fast
+
+
+def _spent(case: Case, logs: tuple[Log, ...]) -> tuple[float, float] | None:
+    """CPU s of an identification without the fast part, and of that part; None where it refuses."""
+    own: list[float] = []
+    with patch.object(estimate, "find_mistakes", _timed(own)):
+        start = time.process_time()
+        try:
+            dynid.identify(case.robot_wrong, logs, **case.options_wrong)
+        except dynid.DynidError:
+            return None
+    return time.process_time() - start - sum(own), sum(own)
+
+
+def _timed(spent: list[float]) -> Callable[..., Any]:
+    """`find_mistakes` that notes its CPU s."""
+
+    def timed(*given: Any, **keywords: Any) -> Any:
+        began = time.process_time()
+        found = find_mistakes(*given, **keywords)
+        spent.append(time.process_time() - began)
+        return found
+
+    return timed
+
+
+def print_shares(robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int]) -> int:
+    """Print the share of the fast part, by robot and at worst; 1 where it is half of the rest or more."""
+    found = list(shares(robots, kinds, seeds))
+    for name in robots:
+        some = sorted(fast / own for _, robot, own, fast in found if robot == name)
+        sys.stdout.write(f"{name:<12}{len(some):>5} median {np.median(some):.2f} worst {some[-1]:.2f}\n")
+    worst = sorted(found, key=lambda x: x[3] / x[2])[-10:]
+    sys.stdout.writelines(f"{fast / own:.2f} {case}: {own:.3f} + {fast:.3f} s\n" for case, _, own, fast in worst)
+    return int(worst[-1][3] >= 0.5 * worst[-1][2])
+
+
 # The table.
 
 COLUMNS = ("right", "wrong", "not named", "false alarm", "invisible", "invisible, named")
@@ -900,12 +947,29 @@ def table(outcomes: Sequence[Outcome], key: Callable[[Outcome], str], title: str
     return "\n".join(lines)
 
 
+def answer_table(outcomes: Sequence[Outcome]) -> str:
+    """Mistake against answer: how often each kind of option was in the answer to each kind of single mistake."""
+    single = [outcome for outcome in outcomes if "/double" not in outcome.case]
+    given = {kind: Counter[str]() for kind in dict.fromkeys(outcome.kind for outcome in single)}
+    for outcome in single:
+        given[outcome.kind].update({option.partition("=")[0] for option in outcome.answer} or {"nothing"})
+    columns = list(dict.fromkeys(option for counts in given.values() for option in counts))
+    lines = [f"{'mistake':<18}" + "".join(f"{column:>15}" for column in columns)]
+    lines += [f"{kind:<18}" + "".join(f"{counts[x] or '':>15}" for x in columns) for kind, counts in given.items()]
+    return "\n".join(lines)
+
+
+def _is_praised(outcome: Outcome) -> bool:
+    """Whether a visible mistake is called good."""
+    return outcome.visible and outcome.level == "good"
+
+
 def summary(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
     """The figures that must be shown, and whether they hold."""
     seen = [outcome for outcome in outcomes if outcome.visible]
     right = sum(outcome.outcome == "right" for outcome in seen)
     alarms = sum(outcome.outcome == "false alarm" for outcome in outcomes)
-    praised = [outcome.case for outcome in seen if outcome.level == "good"]
+    praised = [outcome.case for outcome in seen if _is_praised(outcome)]
     refused = sum(outcome.note.startswith("refused") for outcome in seen if outcome.outcome == "right")
     longer = sum(outcome.excess > 0 for outcome in seen if outcome.outcome == "right")
     share = right / max(len(seen), 1)
@@ -930,19 +994,25 @@ def _work(task: tuple[str, str, int, str]) -> Outcome | None:
 
 
 def run(
-    robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int], *, ask: str = "tool", processes: int = 2
-) -> list[Outcome]:
-    """All outcomes, in order."""
+    robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int], *, ask: str = "tool", processes: int = 2,
+    kept: Path | None = None,
+) -> list[Outcome]:  # fmt: skip
+    """All outcomes, in order; those in the file `kept` (a line of JSON each) are taken from it, others added to it."""
     for name in robots:
         if name in ARMS:
             simulated_logs(name)
-    tasks = [(name, kind, seed, ask) for seed in seeds for name in robots for kind in kinds]
-    found: list[Outcome] = []
+    known = {} if kept is None or not kept.exists() else _outcomes(kept)
+    every = [(name, kind, seed, ask) for seed in seeds for name in robots for kind in kinds]
+    tasks = [task for task in every if "{}/{}/{}".format(*task) not in known]
+    found = [known[case] for task in every if (case := "{}/{}/{}".format(*task)) in known]
     with Pool(processes) as pool:
         for outcome in pool.imap(_work, tasks, chunksize=1 if processes == 1 else max(1, len(kinds) // 2)):
             if outcome is None:
                 continue
             found.append(outcome)
+            if kept is not None:
+                with kept.open("a") as file:
+                    file.write(json.dumps(vars(outcome)) + "\n")
             if outcome.outcome in ("wrong", "not named", "false alarm") and ask != "none":
                 sys.stdout.write(
                     f"{outcome.outcome}: {outcome.case}: {outcome.what} ({outcome.ratio:.3g}); "
@@ -950,6 +1020,12 @@ def run(
                 )
                 sys.stdout.flush()
     return found
+
+
+def _outcomes(path: Path) -> dict[str, Outcome]:
+    """Outcomes of a file, by case."""
+    outcomes = [Outcome(**json.loads(line)) for line in path.read_text().splitlines()]
+    return {outcome.case: outcome for outcome in outcomes}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -966,19 +1042,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--answer", choices=ANSWERS, default="tool", help="truth: the true remedies, a check of the campaign; none: "
         "what is visible at which ratio",
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, help="all cases, to look at failures")
+    parser.add_argument("--cost", action="store_true", help="CPU of the fast part over that of the rest, no answers")
+    parser.add_argument("--json", type=Path, help="all cases, a line each; those that it holds are not run again")
+    parser.add_argument("--table", type=Path, help="file for the tables, and for every case that is not right")
     asked = parser.parse_args(arguments)
     robots = asked.robots.split(",") if asked.robots else systems()
     kinds = kinds_of(asked.mistakes.split(",") if asked.mistakes else None, asked.doubles)
     first, _, last = asked.seeds.partition(":")
     seeds = list(range(int(first), int(last))) if last else [int(seed) for seed in asked.seeds.split(",")]
-    outcomes = run(robots, kinds, seeds, ask=asked.answer, processes=asked.processes)
-    if asked.json:
-        asked.json.write_text(json.dumps([vars(outcome) for outcome in outcomes], indent=1))
+    if asked.cost:
+        return print_shares(robots, kinds, seeds)
+    outcomes = run(robots, kinds, seeds, ask=asked.answer, processes=asked.processes, kept=asked.json)
     short = lambda outcome: "double" if "/double" in outcome.case else outcome.kind  # noqa: E731
     words, holds = summary(outcomes)
-    sys.stdout.write(table(outcomes, short, "mistake") + "\n\n" + table(outcomes, lambda o: o.robot, "robot") + "\n\n")
-    sys.stdout.write(words + "\n")
+    text = table(outcomes, short, "mistake") + "\n\n" + table(outcomes, lambda o: o.robot, "robot") + "\n\n" + words
+    sys.stdout.write(text + "\n")
+    if asked.table:
+        failed = [o for o in outcomes if o.outcome in ("wrong", "not named", "false alarm") or _is_praised(o)]
+        lines = [f"{o.outcome}: {o.case}: {o.what}; answer {' '.join(o.answer) or '-'} ({o.after:.3g})" for o in failed]
+        asked.table.write_text("\n".join([text, "", answer_table(outcomes), "", *lines]) + "\n")
     return 0 if holds or asked.answer == "none" else 1
 
 

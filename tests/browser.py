@@ -33,6 +33,17 @@ def find_browser() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+def find_axe() -> Path | None:
+    """axe-core's script: $AXE_CORE, or the npm package beside the project or installed globally; None without."""
+    places = [
+        Path(__file__).parent.parent / "node_modules",
+        Path("/usr/lib/node_modules"),
+        Path("/usr/local/lib/node_modules"),
+    ]
+    files = [Path(os.environ.get("AXE_CORE", "")), *(place / "axe-core" / "axe.min.js" for place in places)]
+    return next((file for file in files if file.is_file()), None)
+
+
 class Tab:
     """One page: everything that it asked of the network or complained about is kept."""
 
@@ -84,6 +95,12 @@ class Tab:
             if time.monotonic() > end:
                 raise AssertionError(f"never true: {condition}; {self.complaints}")
             time.sleep(0.05)
+
+    def accessibility_violations(self, axe: Path) -> list[str]:
+        """Rules of axe-core that the page breaks, with the first element of each."""
+        self.run(axe.read_text(encoding="utf-8"))
+        told = "(v) => `${v.id} (${v.nodes.length}): ${v.nodes[0].html} ${v.nodes[0].failureSummary}`"
+        return list(self.run(f"axe.run().then((found) => found.violations.map({told}))"))
 
     def drag(self, x: float, y: float, dx: float, dy: float) -> None:
         """Press, move in some steps, release."""

@@ -318,6 +318,9 @@ changes("design_excitation", lambda **k: design(starts=40, **k), time_budget=0.0
 changes("design_excitation", lambda **k: design(criterion="d", **k), bound=True)
 for name in ("condition", "frobenius", "scaling", "condition+scaling"):
     refused("design_excitation", "has no bound", lambda c=name, **k: design(criterion=c, **k), bound=True)
+changes("design_excitation", design, begin=Later(lambda: [design(seed=5)]))
+refused("design_excitation", "is of another shape", design, begin=Later(lambda: [design(harmonics=3)]))
+refused("design_excitation", "is of another shape", design_points, begin=Later(lambda: [design()]))
 called("design_excitation", design)
 known_before = Later(lambda: dynid.identify(two_links(), two_links_log(), friction=PLAIN))
 changes("design_excitation", design, after=known_before)

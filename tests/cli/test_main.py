@@ -210,7 +210,7 @@ def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
         (("--velocity", "1", "--obstacles", "no.toml"), "no.toml: cannot be read"),
         (("--velocity", "1", "--clearance", "0.1"), "--floor"),
         (("--velocity", "1", "--tool-speed", "-1"), "--tool-speed must be a speed in m/s"),
-        (("--velocity", "1", "--shape", "points", "--floor", "0"), "shape 'fourier'"),
+        (("--velocity", "1", "--shape", "points", "--floor", "0"), "a cell needs a motion"),
         (("--velocity", "1", "--criterion", "condition", "--bound"), "criteria with a bound are"),
         (("--velocity", "1", "--criterion", "d", "--bound"), "--acceleration for a bound"),
         (("--velocity", "1", "--pareto", "--criterion", "d"), "--pareto compares designs"),
@@ -227,6 +227,10 @@ def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:
 def test_demo_does_the_main_job(tmp_path: Path) -> None:
     folder, machine = tmp_path / "demo", tmp_path / "facts.json"
     text = dynid("demo", "--out", str(folder), "--json", str(machine)).stdout
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    assert len(report.encode()) <= 2_500_000
+    assert "true values are inside their 95 % intervals" in report
+    assert "off nominal" not in report  # the table's values are not those of the bodies that were simulated
     summary = dict(line.split(maxsplit=1) for line in text.splitlines()[-10:])
     assert list(summary) == [
         "robot", "motion", "recording", "parameters", "validation", "bodies", "verdict", "next", "report", "model"

@@ -113,6 +113,7 @@ def test_every_command_writes_json_to_standard_output(dynid: CommandLine, place:
         "excite": ("gautier3", "--velocity", 1, "--acceleration", 3, "--starts", 1, "--time-budget", 1),
         "simulate": (place / "arm.urdf", place / "motion.csv"),
         "identify": (place / "arm.urdf", place / "log.csv", *PLAIN),
+        "inspect": (place / "arm.urdf", place / "log.csv"),
         "unknown": ("gautier3", "--count-only", "--unknown", "d"),
         "physical": (place / "result.json",),
         "check": (place / "arm.urdf",),

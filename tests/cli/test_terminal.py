@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from pathlib import Path
 
@@ -12,9 +11,8 @@ import pytest
 from rich.console import Console
 
 from bodies import with_bodies
-from command_line import CommandLine, write_motion, write_simulated
+from command_line import CommandLine, write_simulated
 from dynid import Identification, identify, physical_parameters, simulate
-from dynid.cli.app import COMMANDS
 from dynid.cli.output import identification, inertial
 from dynid.cli.output.identification import value_and_half_width_text
 from robots import smooth_path
@@ -124,21 +122,3 @@ def test_report_and_urdf_without_a_name_are_written_beside_the_log(
     dynid("identify", "gautier3", f"{own}@0%:90%", *PLAIN, "--report", named)
     assert named.is_file()
     assert "the name must end in .html" in dynid.fails("identify", "gautier3", own, "--report", "page.pdf")
-
-
-def test_json_to_standard_output_is_json_alone(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
-    """Every command that has --json writes it to standard output for -, and its text to standard error."""
-    motion = write_motion(tmp_path / "m.csv", "gautier3", seconds=2.0)
-    result = tmp_path / "result.json"
-    dynid("identify", "gautier3", log, *PLAIN, "--out", result)
-    words = {
-        "robots": (), "mdh": ("gautier3",), "base": ("gautier3",), "check": ("gautier3",), "unknown": ("gautier3",),
-        "simulate": ("gautier3", motion), "identify": ("gautier3", log, *PLAIN), "physical": (result,),
-        "report": (result, "--out", tmp_path / "r.html"), "export": (result, tmp_path / "a.c"),
-        "excite": ("gautier3", "--velocity", "1", "--acceleration", "3", "--starts", "1", "--time-budget", "0.5"),
-    }  # fmt: skip
-    assert set(words) <= {command.__name__ for command in COMMANDS}
-    for name, more in words.items():
-        done = dynid(name, *more, "--json", "-", code=None)
-        assert done.code in (0, 1), (name, done.err)
-        json.loads(done.out)

@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 
 import dynid
 from dynid.errors import DynidError, IdentificationError
+from dynid.estimation.diagnostics.hypotheses import Diagnosis
 from dynid.estimation.diagnostics.unidentifiable import NO_EFFECT, Unidentifiable
 from dynid.estimation.identification import Identification
 from dynid.messages import Message
@@ -144,6 +145,21 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("good") / "result.json"
     make("plain")[0].save(file)
     return file.read_text()
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_diagnosis_comes_back_also_from_files_that_do_not_say_whether_it_is_complete(
+    text: str, tmp_path: Path, partial: bool
+) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(text)
+    result = Identification.load(file).replace(diagnosis=Diagnosis(0.1, (), 5, partial))
+    result.save(file)
+    stored = json.loads(file.read_text())["diagnosis"]
+    assert stored == [0.1, [], 5, True][: 4 if partial else 3]
+    found = Identification.load(file).diagnosis
+    assert found is not None
+    assert found.is_complete is not partial
 
 
 def refused(tmp_path: Path, content: str | bytes) -> None:

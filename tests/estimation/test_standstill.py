@@ -7,7 +7,9 @@ stretches of 1.2 s in which the reference stands, with ramps of 0.25 s.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
@@ -16,6 +18,7 @@ import pytest
 import dynid
 from control_loop import STEP, arm, next_velocity
 from dynid.dynamics.friction import PLAIN, SIGNED, FrictionShapes, find_friction_block
+from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.inference.selection import DEFAULT
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -179,3 +182,80 @@ def test_at_rest_signs_are_those_of_the_narrowest_stop() -> None:
         np.testing.assert_allclose(values[name][:, 0], exact(q, v)[0][:, 0], atol=1e-12)
         np.testing.assert_allclose(values[name][still, 1], -1.0, atol=0.05)
     assert np.abs(values["lag"][still, 1]).max() < 0.05 / 0.01
+
+
+def log_with_stops(level: float, *, spring: float = 0.0, seed: int = 0, pauses: bool = True) -> tuple[dynid.Log, Array]:
+    """A three-joint arm that pauses six times: dry friction of 20 N m, at rest `level` of that; a spring in motion."""
+    robot = dynid.load_robot("gautier3")
+    t = np.arange(0.0, 30.0, 2e-3)
+    x = np.mod(t, 5.0)
+    ramp = np.clip((3.5 - x) / 0.3, 0.0, 1.0) + np.clip((x - 4.7) / 0.3, 0.0, 1.0)
+    rate = ramp**3 * (10.0 - 15.0 * ramp + 6.0 * ramp**2) if pauses else np.ones_like(t)
+    s = np.cumsum(rate) * 2e-3
+    w = np.array([[1.1, 1.7, 2.3], [2.9, 0.7, 1.3]])
+    rng = np.random.default_rng(seed)
+    phase = s[:, None, None] * w + rng.uniform(0.0, 6.0, w.shape)
+    q, slope = np.sin(phase).sum(1), (w * np.cos(phase)).sum(1)
+    v = slope * rate[:, None]
+    clean = dynid.simulate(robot, Motion(t, q, v, np.gradient(v, t, axis=0)), noise=0.05, seed=seed)
+    still = (rate < 1e-9)[:, None]
+    assert clean.tau is not None
+    tau = clean.tau + 20.0 * np.where(still, level, 1.0) * np.sign(slope) + 5.0 * v + spring * q * ~still
+    return dynid.Log(t, q + 1e-5 * rng.standard_normal(q.shape), tau=tau), still[:, 0].astype(np.float64)
+
+
+def error_at_rest(result: dynid.Identification, log: dynid.Log, still: Array) -> float:
+    """RMSE (N m) of predictions deep inside pauses, and nothing of dynid but its prediction."""
+    from scipy.signal import butter, sosfiltfilt
+
+    sos = butter(4, 10.0 / 250.0, output="sos")
+    q = np.asarray(sosfiltfilt(sos, log.q, axis=0))
+    v = np.gradient(q, 2e-3, axis=0)
+    deep = (still > 0.5) & (np.roll(still, 200) > 0.5) & (np.roll(still, -200) > 0.5)
+    assert log.tau is not None
+    left = log.tau - result.predict(Motion(log.t, q, v, np.gradient(v, 2e-3, axis=0)))
+    return float(np.sqrt((left[deep] ** 2).mean()))
+
+
+def test_friction_at_rest_has_a_level_of_its_own_where_pauses_show_it() -> None:
+    """A third of dry friction is left at rest: the gate finds it, and other pauses are predicted."""
+    robot = dynid.load_robot("gautier3")
+    found = dynid.identify(robot, log_with_stops(0.3)[0], cutoff=10.0)
+    assert "rest" in found.friction
+    assert error_at_rest(found, *log_with_stops(0.3, seed=1)) < 3.0
+    never = dynid.identify(robot, log_with_stops(0.3, pauses=False)[0], cutoff=10.0)
+    assert "rest" not in {trial.block for trial in never.trials}
+    assert error_at_rest(never, *log_with_stops(0.3, seed=1)) > 10.0
+
+
+def test_the_level_at_rest_survives_files(tmp_path: Path) -> None:
+    """A state that was written and read asks the gate the same questions."""
+    robot = dynid.load_robot("gautier3")
+    state = dynid.collect_state(robot, log_with_stops(0.3)[0], cutoff=10.0)
+    state.save(tmp_path / "state.json")
+    again = dynid.identify_states([type(state).load(tmp_path / "state.json")])
+    assert again.friction == dynid.identify_states([state]).friction
+    assert "rest" in again.friction
+
+
+def test_a_block_that_spoils_rest_is_refused() -> None:
+    """A spring is admitted; where rows at rest say the opposite of it, it is not, whatever it gains in motion."""
+    robot = dynid.load_robot("gautier3")
+    log = log_with_stops(1.0)[0]
+    assert log.tau is not None
+    state = dynid.collect_state(robot, dynid.Log(log.t, log.q, tau=log.tau + 8.0 * log.q), cutoff=10.0)
+    assert "spring" in dynid.identify_states([state]).friction
+    columns = state.equation.columns_by_friction_block["spring"]
+    places = [c.columns.tolist().index(k) for c, k in zip(state.equation.channels, columns, strict=True)]
+
+    def reversed_spring(factors: tuple[ChannelFactor, ...]) -> tuple[ChannelFactor, ...]:
+        found = []
+        for place, factor in zip(places, factors, strict=True):
+            R = factor.R.copy()
+            R[:, -1] -= 40.0 * R[:, place]
+            found.append(replace(factor, R=R))
+        return tuple(found)
+
+    blocks = [replace(b, unsettled=reversed_spring(b.unsettled)) if b.unsettled else b for b in state.blocks]
+    other = replace(state, blocks=tuple(blocks))
+    assert "spring" not in dynid.identify_states([other]).friction

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from campaign.robots import ur5, with_share_of_effort
 
 from dynid import Excitation, Robot, design_excitation, regressor
 from dynid.errors import ExcitationError
@@ -365,15 +367,63 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
 def test_front_of_condition_and_scaling_has_no_dominated_pair() -> None:
     def design(**options: Any) -> Excitation:
         return design_excitation(
-            load_robot("gautier3"), shape="points", points=16, starts=1, time_budget=0.7, margin=0.0,
+            load_robot("gautier3"), shape="points", points=16, starts=1, margin=0.0,
             limits={"position": A.position, "velocity": A.velocity}, **options,
         )  # fmt: skip
 
     told: list[float] = []
-    front = pareto_front(design, on_progress=lambda _, done: told.append(done))
+    front = pareto_front(design, time_budget=6.0, on_progress=lambda _, done: told.append(done))
     pairs = [(point.excitation.condition, point.excitation.scaling) for point in front]
     assert len(pairs) >= 2
     assert pairs == sorted(pairs)
     assert all(a[1] > b[1] for a, b in itertools.pairwise(pairs))
     assert len(told) > len(RATIOS)  # gaps were filled
     assert any(len(point.weights) == 2 for point in front)
+
+
+def test_tight_torque_limits_hardly_cost_a_large_arm_anything(tmp_path: Path) -> None:
+    """A third of the efforts of an arm that may turn twice: shrinking its motion moves its far points by much."""
+    robot = ur5(tmp_path)
+    limits = with_share_of_effort(robot, 0.3)
+    held, free = (
+        design_excitation(robot, shape="points", points=40, starts=1, limits=given, time_budget=60.0)
+        for given in (limits, {**limits, "effort": robot.limits.effort})
+    )
+    torques = np.abs(_torques(robot, held)).max(axis=0)
+    assert (torques <= 0.3 * robot.limits.effort).all()
+    assert (torques > 0.8 * 0.3 * robot.limits.effort).any()
+    assert held.margin >= 0.0
+    assert held.condition < 1.6 * free.condition
+
+
+def test_a_slow_motion_keeps_its_postures() -> None:
+    unknowns = PointVariables(PointLimits.for_robot(load_robot("gautier3"), MOVING), 21)
+    shape = unknowns.points_at(unknowns.random_start(np.random.default_rng(0)))
+    slow = shape.slowed(1.3)
+    t = np.linspace(0.0, shape.duration, 50)
+    assert shape.path is not None
+    assert slow.path is not None
+    before, after = shape.path.sample(t), slow.path.sample(1.3 * t)
+    np.testing.assert_allclose(after.q, before.q, atol=1e-12)
+    np.testing.assert_allclose(after.v, before.v / 1.3, atol=1e-12)
+    np.testing.assert_allclose(after.a, before.a / 1.69, atol=1e-11)
+
+
+def test_variables_of_a_shape_give_the_shape() -> None:
+    for limits in (A, MOVING):
+        unknowns = PointVariables(PointLimits.for_robot(load_robot("gautier3"), limits), 21)
+        z = unknowns.random_start(np.random.default_rng(3))
+        np.testing.assert_allclose(unknowns.variables_of(unknowns.points_at(z)), z, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_front_at_somewhat_higher_speed_dominates_the_pair_of_the_paper() -> None:
+    """(11.16, 175) for 30 rows; limits are not stated there. 0.7 rad/s gives its random column, not its optimum."""
+    front = pareto_front(
+        partial(
+            design_excitation, load_robot("gautier3"), shape="points", points=30, margin=0.0,
+            limits={"position": A.position, "velocity": np.full(3, 0.8)},
+        ),
+        time_budget=240.0,
+    )  # fmt: skip
+    assert any(point.excitation.condition <= 11.16 and point.excitation.scaling <= 175.0 for point in front)

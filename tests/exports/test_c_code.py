@@ -191,6 +191,26 @@ def test_friction_that_lags_and_holds_at_rest(tmp_path: Path) -> None:
 
 
 @needs_gcc
+def test_friction_at_rest_with_a_level_of_its_own(tmp_path: Path) -> None:
+    """A motion with pauses: the code has the same friction at rest as `predict`, and 0 of that block in motion."""
+    robot = with_bodies("gautier3", friction=True)
+    t = np.arange(0.0, 20.0, 0.002)
+    rate = np.clip(np.abs(np.mod(t, 4.0) - 2.0) * 4.0 - 2.0, 0.0, 1.0)  # stands for 1 s in 4
+    w = np.array([1.1, 1.7, 2.3])
+    phase = np.cumsum(rate)[:, None] * 0.002 * w
+    v = w * np.cos(phase) * rate[:, None]
+    motion = Motion(t, np.sin(phase), v, np.gradient(v, t, axis=0))
+    log = dynid.simulate(robot, motion, noise=0.05)
+    noisy = dynid.Log(t, motion.q + 1e-5 * np.random.default_rng(0).standard_normal(motion.q.shape), tau=log.tau)
+    result = dynid.identify(robot, noisy, friction=("viscous", "stop1e-3", "offset", "rest"), cutoff=10.0)
+    assert sum(name.symbol == "Fr" for name in result.names) == 3
+    done = dynid.export(result.replace(values=np.where([n.symbol == "Fr" for n in result.names], 7.0, result.values)),
+                        tmp_path / "robot.c")  # fmt: skip
+    assert done.verification.error < 1e-12
+    assert "all * held" in (tmp_path / "robot.c").read_text()
+
+
+@needs_gcc
 def test_friction_of_coupled_motors_and_sliding_joints(tmp_path: Path) -> None:
     robot = with_bodies("scara", friction=True)
     log = dynid.simulate(robot, smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0), noise=0.05)

@@ -89,7 +89,7 @@ def test_samples_stay_on_the_stated_assembly_mode(seed: int) -> None:
     loop = loop_map(robot)
     assert loop is not None
     q = np.vstack([loop.at, random_samples(robot, 300, 1).q])
-    P, _ = loop._inverse_and_jacobian(loop.follow_paths(q).y @ loop.C.T + loop.offset)
+    P = loop.inverse_of_passive(loop.follow_paths(q).y @ loop.C.T + loop.offset)
     for k in range(len(robot.closures)):
         part = slice(2 * k, 2 * k + 2) if len(robot.closures) > 1 else slice(None)
         assert len(set(np.sign(np.linalg.det(P[:, part, part])))) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from dataclasses import replace
@@ -15,6 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import Excitation, design_excitation, load_robot
+from dynid.dynamics.kernels.geometry import link_poses
 from dynid.excitation.history import Descent, SearchHistory
 from dynid.report.drawing import draw_path
 from dynid.report.excitation import condition_numbers_of_first_rows, describe_search, draw_search, write_page
@@ -38,9 +38,9 @@ def test_the_page_shows_limits_path_condition_and_errors(tmp_path: Path) -> None
     assert not re.search(r"https?://", page)
     figures = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
     assert len(figures) == 3 + 1 + 1 + 1
-    dashed = [trace for trace in figures[0]["data"] if trace["line"]["dash"] == "dash"]
-    assert len(dashed) == 2 * 3
-    assert figures[3]["data"][0]["type"] == "scatter3d"
+    limits = [trace for trace in figures[0]["data"] if trace["line"]["dash"] == "1px,4px"]
+    assert len(limits) == 2 * 3
+    assert figures[3]["path"]
     assert all(f">{name}<" in page for name in found.rows.names)
     for name, error in found.expected_errors(0.1).items():
         assert f'data-key="{error}"' in page, name
@@ -94,12 +94,14 @@ def test_the_condition_falls_to_that_of_the_motion() -> None:
 
 def test_the_path_is_that_of_the_last_link() -> None:
     robot, q = load_robot("puma560"), np.random.default_rng(3).uniform(-1.0, 1.0, (5, 6))
-    figure = draw_path(robot, q)
+    figure = draw_path(robot, np.arange(5.0), q)
     assert figure is not None
-    path = figure.traces[0]
-    xyz = np.column_stack([np.frombuffer(base64.b64decode(path[k]["bdata"]), "<f4") for k in "xyz"])
+    assert figure.shows_path
+    ((t, tree),) = figure.poses
+    assert_allclose(t, np.arange(5.0))
+    path = link_poses(robot, tree).position[robot.topological_order[-1]]
     twin = Twin(robot)
-    for row, point in zip(q, xyz, strict=True):
+    for row, point in zip(q, path, strict=True):
         pin.forwardKinematics(twin.model, twin.data, row)
         assert_allclose(point, twin.data.oMi[twin.joint[5]].translation, atol=1e-6)
 

@@ -110,8 +110,8 @@ def test_clicks_alone_give_the_line_written_by_hand(
         assert "reversed" in page.text(f"{row}/td[1]")
         page.choose(f"sign of {sign}", "reversed")
         assert "reversed" not in page.text(f"{row}/td[1]")
-    for joint, gain in enumerate(raw.gains, start=1):
-        page.choose(f"gain of {joint}", gain)
+    for j, gain in enumerate(raw.gains, start=1):
+        page.choose(f"gain of {j}", gain)
     line = shlex.split(page.copied("Copy the line"))
     assert line[:2] == ["dynid", "identify"]
     dynid(*line[1:], *PLAIN, "--json", "clicked.json", code=None)
@@ -135,7 +135,7 @@ def test_hostile_names_stay_text_and_are_quoted(page: Clicker, dynid: CommandLin
     arrays = {"t": t, **{f"q{j + 1}": log.q[:, j] for j in range(3)}}
     assert log.tau is not None
     arrays |= {name: log.tau[:, j] for j, name in enumerate(evil)} | {"matrix": np.ones((len(t), 2))}
-    np.savez(tmp_path / "log.npz", **arrays)
+    np.savez(tmp_path / "log.npz", **arrays)  # type: ignore[arg-type]
     dynid("inspect", "gautier3", "log.npz", "--out", "inspect.html", code=None)
     page.open(tmp_path / "inspect.html")
     assert page.ask("title") == "What is in log.npz?"

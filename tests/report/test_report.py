@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,13 +20,20 @@ from dynid import DynidError, Identification, Log, Motion, Robot, identify, load
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import UNKNOWN_ORIGIN
 from dynid.messages import Message, Option
-from dynid.report.drawing import draw_robot, middle_posture
-from dynid.report.elements import escape_control_characters, escape_plot_text, unit_text
-from dynid.report.page import plotly_script
-from dynid.report.replay import replay_logs
-from dynid.report.sections.fit import friction_curve
-from dynid.report.sections.parameters import _nominal_values_by_name, weighted_singular_values
-from dynid.report.write import ComparedResults
+from dynid.report.drawing import draw_robot, middle_posture, tree_poses
+from dynid.report.elements import (
+    ARROW,
+    escape_control_characters,
+    escape_plot_text,
+    percent_text,
+    unit_text,
+    value_and_half_width_text,
+)
+from dynid.report.page import ReportSubject, plotly_script
+from dynid.report.replay import nominal_values_by_name, replay_logs
+from dynid.report.sections.fit import friction_curve, worst_moments
+from dynid.report.sections.parameters import weighted_singular_values
+from dynid.report.write import ComparedResults, write_result_page
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
 from frictions import PLAIN, truth, with_friction
@@ -97,17 +105,18 @@ def test_the_page_has_all_sections_and_the_verdict_comes_first(tmp_path: Path) -
     write_report(result(), tmp_path / "r.html", logs=logs()[0], validate=logs()[1], command="dynid identify <x>")
     page = page_of(tmp_path / "r.html")
     assert sections_of(page) == [
-        "verdict", "diagnosis", "prediction", "parameters", "friction", "robot", "identifiable", "data", "correlation",
+        "verdict", "prediction", "diagnosis", "parameters", "friction", "robot", "identifiable", "data", "correlation",
         "residuals", "condition", "warnings", "reproduce",
     ]  # fmt: skip
     read = Reader(page)
     links = [str(a["href"]) for a in read.all("a")]
-    assert links == [f"#{name}" for name in sections_of(page)]
+    assert links == [*(f"#{name}" for name in sections_of(page)), "#curves"]
     for name in (*result().names, *result().equation.base.relations, *result().verdict.reasons):
         assert name in read.text
     assert "dynid identify <x>" in read.text
-    # two logs of three channels, as many spectra, friction curves, drawing, correlation, singular values
-    assert len([d for d in read.all("div") if d.get("class") == "plot"]) == 2 * 3 + 2 + 3 + 1 + 1 + 1
+    # two logs of three channels and positions, as many spectra, friction curves, correlation, singular values
+    assert len([d for d in read.all("div") if d.get("class") == "plot"]) == 2 * (3 + 1) + 2 + 3 + 1 + 1
+    assert len(read.all("canvas")) == 1
     assert list(tmp_path.iterdir()) == [tmp_path / "r.html"]
     assert read.text.count("first.csv, as recorded (the first of 2 logs only)") == 2
     assert "logs only, first.csv" not in read.text  # clouds are of the logs used, of which there is one
@@ -179,7 +188,7 @@ def test_every_model_has_a_report(model: str, tmp_path: Path) -> None:
     assert ("friction" in sections_of(page)) == (model != "reaction")
     figures = len([d for d in Reader(page).all("div") if d.get("class") == "plot"])
     friction, spectra = (0 if model == "reaction" else 3), (1 if model == "reaction" else 2)
-    assert figures == 2 * len(found.channels) + spectra + friction + 3
+    assert figures == 2 * (len(found.channels) + 1) + spectra + friction + 2
 
 
 def test_curves_are_the_predicted_torques() -> None:
@@ -214,11 +223,134 @@ def test_clouds_show_what_friction_must_explain() -> None:
 
 def test_nominal_values_and_condition_are_those_of_the_result() -> None:
     found = result()
-    nominal = _nominal_values_by_name(found)
+    nominal = nominal_values_by_name(found)
     assert_allclose([nominal[name] for name in found.names], truth(robot(), found), rtol=1e-12, atol=1e-12)
     values, directions = weighted_singular_values(found)
     assert values[0] / values[-1] == pytest.approx(found.condition, rel=1e-6)
     assert directions.shape == (len(found.names), len(found.names))
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "shown"),
+    [
+        (1.73, 0.0151, ("1.730", "0.015")),
+        (1.73, 0.0996, ("1.73", "0.10")),
+        (-123456.0, 1234.0, ("-123500", "1200")),
+        (1e-7, 3e-9, ("1.000e-07", "0.030e-07")),
+        (-1e-6, 0.01, ("0.000", "0.010")),
+        (5.0, 0.0, ("5", "0")),
+        (2.0, np.inf, ("2", "-")),
+        (np.nan, 1.0, ("-", "-")),
+    ],
+)
+def test_digits_follow_the_deviation(value: float, half: float, shown: tuple[str, str]) -> None:
+    assert value_and_half_width_text(value, half) == shown
+
+
+def test_nominal_values_predict_as_their_robot_does() -> None:
+    """The nominal curve is the torque of the robot file, and its error that of the file: here the truth, and a lie."""
+    motion = smooth_path(robot(), np.arange(0.0, 4.0, 0.01), scale=2.0)
+    log = simulate(robot(), motion)
+    found = identify(robot(), log, friction=PLAIN)
+    (replay,) = replay_logs(found, [log], fitted=True)
+    assert replay.nominal_nrmse is not None
+    assert_allclose(replay.nominal_nrmse, 0.0, atol=1e-9)
+    heavier = robot().with_parameters(1.3 * robot().parameters)
+    lie = identify(heavier, log, friction=PLAIN)
+    (replay,) = replay_logs(lie, [log], fitted=True)
+    assert replay.nominal_nrmse is not None
+    assert log.tau is not None
+    expected = simulate(heavier, motion).tau
+    assert expected is not None
+    assert_allclose(replay.curve_of_channel(3, 1)[1], expected[:, 1], atol=1e-9)
+    errors = np.sqrt(((log.tau - expected) ** 2).mean(axis=0)) / log.tau.std(axis=0)
+    assert_allclose(replay.nominal_nrmse, errors, rtol=1e-9)
+    assert_allclose(replay.nrmse, 0.0, atol=1e-6)
+
+
+def test_the_tile_says_how_wrong_the_robot_file_was(tmp_path: Path) -> None:
+    heavier = robot().with_parameters(1.3 * robot().parameters)
+    found = identify(heavier, logs()[0], friction=PLAIN, validate=logs()[1])
+    write_report(found, tmp_path / "r.html", logs=logs()[0], validate=logs()[1])
+    (replay,) = replay_logs(found, logs()[1:], fitted=False)
+    assert replay.nominal_nrmse is not None
+    told = f"nominal {percent_text(replay.nominal_nrmse.mean())} {ARROW} identified {percent_text(replay.nrmse.mean())}"
+    assert told in Reader(page_of(tmp_path / "r.html")).text
+    unknown = heavier.with_parameters(np.full(len(heavier.parameters), np.nan))
+    write_report(identify(unknown, logs()[0], friction=PLAIN), tmp_path / "r.html", logs=logs()[0])
+    assert not re.search(r"nominal \d", Reader(page_of(tmp_path / "r.html")).text)
+
+
+def test_worst_moments_are_the_largest_residuals() -> None:
+    """Torque pulses are found where they are, with the motion of the joint; two close ones count once."""
+    arm = with_limits(robot())
+    motion = smooth_path(arm, np.arange(0.0, 20.0, 0.01), scale=2.0)
+    log = simulate(arm, motion, noise=0.01)
+    assert log.tau is not None
+    found = identify(arm, log, friction=PLAIN)
+    reversal = int(np.flatnonzero(np.diff(np.sign(motion.v[:, 0])))[2])
+    fast = int(np.abs(motion.v[:, 1]).argmax())
+    tau, pulses = log.tau.copy(), {(reversal, 0): 9.0, (fast, 1): -12.0, (fast + 15, 1): -10.0}
+    for (k, joint), size in pulses.items():
+        tau[k, joint] += size
+    (replay,) = replay_logs(found, [Log(log.t, log.q, v=log.v, a=log.a, tau=tau, name="x")], fitted=True)
+    subject = ReportSubject(found, UNKNOWN_ORIGIN, used=(replay,))
+    moments = worst_moments(subject)
+    assert len(moments) == 10
+    assert (np.diff([m.over_sigma for m in moments]) <= 0.0).all()
+    first, second = (m for m in sorted(moments[:2], key=lambda m: m.moment.channel))
+    assert (first.moment.channel, second.moment.channel) == (0, 1)
+    assert (first.moment.t, second.moment.t) == (motion.t[reversal], motion.t[fast])
+    assert_allclose(second.moment.residual, -12.0, atol=0.1)
+    assert_allclose(second.moment.q, motion.q[fast])
+    assert first.near_reversal
+    assert "near reversal" in first.circumstances
+    assert "at limit (velocity)" in second.circumstances
+    assert not second.near_reversal
+    for channel in replay.moments:
+        times = np.sort([m.t for m in channel])
+        assert (np.diff(times) >= 0.3).all()
+    instants = replay.poses[:, 0]
+    assert all(m.moment.t in instants for m in moments)  # the robot can be posed exactly there
+
+
+def with_limits(arm: Robot) -> Robot:
+    """Velocity limits that the motion of the test above reaches."""
+    speed = np.abs(smooth_path(arm, np.arange(0.0, 20.0, 0.01), scale=2.0).v).max(axis=0)
+    links = list(arm.links)
+    for k, v in zip(arm.active_links, speed, strict=True):
+        links[k] = replace(links[k], limits=replace(links[k].limits, velocity=float(v)))
+    return replace(arm, links=tuple(links))
+
+
+def test_late_instants_keep_their_milliseconds(tmp_path: Path) -> None:
+    """Instants since 1970 are counted from the first second of the log: single precision would lose minutes."""
+    late = 1.7e9
+    log = logs()[0]
+    moved = Log(log.t + late, log.q, tau=log.tau, name="late.csv")
+    found = identify(robot(), moved, friction=PLAIN)
+    (replay,) = replay_logs(found, [moved], fitted=True)
+    assert replay.time_origin == late
+    write_report(found, tmp_path / "r.html", logs=moved)
+    page = page_of(tmp_path / "r.html")
+    assert "t [s] after 1700000000 s" in page
+    figures = [json.loads(x) for x in re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)]
+    t = next(f["columns"]["t"] for f in figures if f.get("columns"))
+    shown = np.frombuffer(base64.b64decode(t["bdata"]), "<f4")
+    assert np.nanmax(shown) < 8.0
+    assert len(np.unique(shown)) == len(shown)
+
+
+def test_the_truth_of_a_simulation_takes_the_place_of_another_table(tmp_path: Path) -> None:
+    table = robot().with_parameters(2.0 * robot().parameters)
+    found = identify(table, logs()[0], friction=PLAIN, validate=logs()[1])
+    write_result_page(found, tmp_path / "r.html", logs=logs()[0], validate=logs()[1], truth=robot())
+    text = Reader(page_of(tmp_path / "r.html")).text
+    true = truth(robot(), found)
+    inside = sum(bool(low <= x <= high) for x, (low, high) in zip(true, found.intervals, strict=True))
+    assert f"{inside} of {len(found.names)}" in text
+    assert "off true" in text
+    assert not re.search(r"off nominal|nominal \d", text)
 
 
 def test_names_from_files_are_escaped(tmp_path: Path) -> None:
@@ -235,12 +367,15 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
         read = Reader(page)
         assert not re.search(r"<script>alert|<img|<a href='", page)
         assert not read.all("img")
-        assert len(read.all("script")) == 2 + len([d for d in read.all("div") if d.get("class") == "plot"])
+        drawn = len([d for d in read.all("div") if d.get("class") == "plot"]) + len(read.all("canvas"))
+        assert len(read.all("script")) == 2 + drawn
         assert EVIL in read.text
         figures = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
         assert figures
         for figure in figures:
             assert not set("<>&") & set(figure)
+            if "links" in json.loads(figure):  # a canvas knows no tags
+                continue
             # Plotly reads tags in texts: they come as entities, whose ampersand is escaped in JSON
             assert "\\u003c" not in figure.replace("\\u003cextra\\u003e", "").replace("\\u003c/extra\\u003e", "")
 
@@ -281,7 +416,8 @@ def test_without_logs_the_report_says_so(tmp_path: Path) -> None:
     page = page_of(tmp_path / "r.html")
     assert "A result holds no logs" in page
     assert "No file of the logs was hashed" in page
-    assert len([d for d in Reader(page).all("div") if d.get("class") == "plot"]) == 3 + 3
+    assert len([d for d in Reader(page).all("div") if d.get("class") == "plot"]) == 3 + 2
+    assert len(Reader(page).all("canvas")) == 1
 
 
 VERDICT = Verdict("good", (Message("total_mass", "12 kg in all"),), Message("none", "nothing"))
@@ -310,6 +446,38 @@ def test_physical_parameters_stand_beside_nominal_ones(tmp_path: Path) -> None:
     section = page.partition('id="physical"')[2].partition("</section>")[0]
     viscous = dict(robot().links[robot().active_links[0]].friction)["viscous"]
     assert f'data-key="{viscous}"' in section  # friction of the robot file is nominal, too
+
+
+def test_bodies_lead_with_a_table_per_link(tmp_path: Path) -> None:
+    """Total first, one row per link with units; a body that cannot exist is marked."""
+    values = robot().parameters.copy()
+    names = robot().parameter_names
+    values[names.index("M" + robot().links[1].label)] = 5.0
+    values[names.index("ZZ" + robot().links[1].label)] = -1.0
+    write_report(result(), tmp_path / "r.html", physical=Physical(tuple(names), values))
+    section = page_of(tmp_path / "r.html").partition('id="physical"')[2].partition("</section>")[0]
+    rows = re.findall(r"<tr.*?</tr>", section.partition("<details>")[0], re.DOTALL)
+    assert "mass [kg]" in rows[0]
+    assert "all links" in rows[1]
+    total = sum(values[names.index("M" + link.label)] for link in robot().links)
+    assert f'data-key="{total}"' in rows[1]
+    assert 'class="word bad"' in next(row for row in rows if f">{robot().links[1].name}<" in row)
+
+
+def test_the_comparison_opens_with_an_answer(tmp_path: Path) -> None:
+    first = result()
+    k = [first.names.index(name) for name in ("Fv1", "Fv3")]
+    values = first.values.copy()
+    values[k] += np.array([3.5, 3.0]) * np.hypot(first.sigma[k], first.sigma[k])
+    other = first.replace(values=values)
+    for several, words in (
+        ([first, first], f"The same within 2 sigma in all {len(first.names)} parameters"),
+        ([first, other], f"The same within 2 sigma but for Fv1, Fv3 (2 of {len(first.names)} parameters"),
+        ([first, first.replace(values=2.0 * values)], "The results differ: "),
+    ):
+        write_report(several, tmp_path / "c.html")
+        part = page_of(tmp_path / "c.html").partition("<main>")[2]
+        assert Reader(part).text.index(words) < Reader(part).text.index("verdict")
 
 
 def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
@@ -344,7 +512,8 @@ def test_different_robots_are_listed_without_a_comparison(tmp_path: Path) -> Non
     write_report([result(), identify(other, log, friction=PLAIN)], tmp_path / "c.html", names=["a", "b"])
     page = page_of(tmp_path / "c.html")
     assert "different robots" in page
-    assert len([d for d in Reader(page).all("div") if d.get("class") == "plot"]) == 1
+    assert "their parameters cannot be compared" in page
+    assert len([d for d in Reader(page).all("div") if d.get("class") == "plot"]) == 2  # errors, each on its own axis
 
 
 @pytest.mark.parametrize(
@@ -424,7 +593,7 @@ def complete(arm: Robot) -> Robot:
     return arm.with_parameters(np.where(np.isnan(known), rng.uniform(0.5, 1.0, len(known)), known))
 
 
-def test_a_million_samples_of_seven_joints_stay_under_eight_megabytes(tmp_path: Path) -> None:
+def test_a_million_samples_of_seven_joints_stay_under_three_megabytes(tmp_path: Path) -> None:
     arm = with_friction(complete(load_robot("iiwa")))
     short = recorded(arm, seconds=20.0, rate=100.0)
     found = identify(arm, short, friction=PLAIN, validate=short)
@@ -436,7 +605,7 @@ def test_a_million_samples_of_seven_joints_stay_under_eight_megabytes(tmp_path: 
     long = Log(t, short.q[order], tau=short.tau[order], name="long")
     assert len(long) == 1_000_000
     write_report(found, tmp_path / "r.html", logs=long, validate=short)
-    assert (tmp_path / "r.html").stat().st_size < 8_000_000
+    assert (tmp_path / "r.html").stat().st_size < 3_000_000
 
 
 @pytest.mark.parametrize("name", bundled_robots())
@@ -444,16 +613,55 @@ def test_every_bundled_robot_can_be_drawn(name: str) -> None:
     arm = load_robot(name)
     drawing = draw_robot(arm, middle_posture(arm))
     assert drawing is not None
-    assert all(trace["type"] == "scatter3d" for trace in drawing.traces)
-    assert "NaN" not in drawing.json
+    body = json.loads(drawing.json)
+    assert len(body["links"]) == len(arm.links)
+    assert all(link["parent"] < k for k, link in enumerate(body["links"]))
+    assert body["size"] > 0.0
+
+
+def poses_by_the_page(arm: Robot, q: Array) -> tuple[list[Array], list[Array]]:
+    """Rotations and positions of the links as the page's script computes them, in its order, from its JSON."""
+    drawing = draw_robot(arm, q)
+    assert drawing is not None
+    body = json.loads(drawing.json)
+    (pose,) = body["poses"]
+    tree = np.frombuffer(base64.b64decode(pose["q"]["bdata"]), "<f4").astype(float)
+    rotations: list[Array] = []
+    positions: list[Array] = []
+    for link in body["links"]:
+        R, p = (
+            (np.eye(3), np.zeros(3)) if link["parent"] < 0 else (rotations[link["parent"]], positions[link["parent"]])
+        )
+        angle = tree[link["joint"]] if link["joint"] >= 0 else 0.0
+        A, B, C = np.reshape(link["rotation"], (3, 3, 3))
+        rotations.append(R @ (A + B * np.sin(angle) + C * np.cos(angle) if link["kind"] == 1 else A))
+        slide = angle * (rotations[-1] @ link["axis"]) if link["kind"] == 2 else 0.0
+        positions.append(p + R @ link["translation"] + slide)
+    return rotations, positions
+
+
+@pytest.mark.parametrize("name", ["puma560", "scara", "sr400", "slider_crank", "iiwa"])
+def test_the_drawing_poses_links_as_the_dynamics_do(name: str) -> None:
+    arm = load_robot(name)
+    q = middle_posture(arm) + 0.3
+    poses = tree_poses(arm, q[None])
+    rotations, positions = poses_by_the_page(arm, q)
+    for i, k in enumerate(arm.topological_order):
+        assert_allclose(rotations[i], poses.rotation[k][0], atol=1e-6)
+        assert_allclose(positions[i], poses.position[k][0], atol=1e-6)
 
 
 def test_loops_are_closed_in_the_drawing() -> None:
     arm = load_robot("slider_crank")
     drawing = draw_robot(arm, np.array([0.7]))
     assert drawing is not None
-    xyz = [np.frombuffer(base64.b64decode(drawing.traces[0][k]["bdata"]), "<f4") for k in "xyz"]
-    ends = np.column_stack(xyz)[1::3]  # of every line from frame to frame, then those of both sides of the loop
-    assert len(ends) == 3 + 2
-    assert_allclose(ends[-2], ends[-1], atol=1e-6)
-    assert np.linalg.norm(ends[-1] - ends[1]) == pytest.approx(0.8, rel=1e-6)  # the rod
+    rotations, positions = poses_by_the_page(arm, np.array([0.7]))
+    ends = [
+        np.array(loop["point"])
+        if loop["link"] < 0
+        else positions[loop["link"]] + rotations[loop["link"]] @ loop["point"]
+        for loop in json.loads(drawing.json)["loops"]
+    ]
+    assert len(ends) == 2
+    assert_allclose(ends[0], ends[1], atol=1e-6)
+    assert np.linalg.norm(ends[1] - positions[1]) == pytest.approx(0.8, rel=1e-6)  # the rod

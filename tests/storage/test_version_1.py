@@ -112,7 +112,7 @@ def test_states_load_and_save_as_they_were(name: str, expected: dict[str, Any], 
     again = json.loads((tmp_path / "again.json").read_text())
     assert again.pop("noise_unsure") == UNSURE  # what these files do not say yet
     for block in (*again["blocks"], *again["torques"]):
-        assert [block.pop(name) for name in ("head", "tail", "noise")] == [[], [], []]
+        assert [block.pop(name) for name in ("head", "tail", "noise", "unsettled")] == [[], [], [], []]
     assert again == json.loads(file.read_text())
 
 

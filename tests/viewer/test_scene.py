@@ -12,8 +12,8 @@ from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DynidError
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.viewer.scene import make_skeleton
-from dynid.viewer.server import initial_positions, make_joint_path, tree_positions
+from dynid.viewer.scene import LARGE_RESIDUAL, SMALL_RESIDUAL, find_tool_link, make_skeleton, residual_colour
+from dynid.viewer.server import initial_positions, limit_texts, make_joint_path, tree_positions
 from robots import random_tree
 
 
@@ -79,3 +79,32 @@ def test_samples_that_are_none_are_passed_over() -> None:
 def test_a_path_of_nothing_is_refused() -> None:
     with pytest.raises(DynidError, match="two samples"):
         make_joint_path(load_robot("one_link"), np.zeros(1), np.zeros((1, 1)))
+
+
+def test_joints_are_coloured_by_their_residual() -> None:
+    assert residual_colour(0.0) == SMALL_RESIDUAL
+    assert residual_colour(3.0) == residual_colour(-99.0) == LARGE_RESIDUAL
+    assert len({residual_colour(x) for x in (0.0, 1.0, 2.0, 3.0, np.nan)}) == 5
+
+
+def test_joints_at_and_beyond_their_limits_are_named() -> None:
+    robot = load_robot("panda")
+    low, high = robot.limits.position.T
+    q = 0.5 * (low + high)
+    assert limit_texts(robot, q) == {}
+    q[1], q[3] = high[1] - 1e-3, low[3] - 0.1
+    links = robot.active_links
+    assert limit_texts(robot, q) == {links[1]: "at its upper limit", links[3]: "beyond its lower limit"}
+
+
+def test_the_tool_is_at_the_end_of_the_longest_chain() -> None:
+    assert find_tool_link(load_robot("panda")) == 6
+    for seed in range(5):
+        robot = random_tree(seed)
+        depths = []
+        for k in range(len(robot.links)):
+            depth, link = 0, k
+            while link >= 0:
+                depth, link = depth + 1, robot.links[link].parent
+            depths.append(depth)
+        assert depths[find_tool_link(robot)] == max(depths)

@@ -19,7 +19,12 @@ import pytest
 
 from browser import browser, find_browser
 from command_line import CommandLine, write_motion, write_simulated
+from dynid import identify, load_robot, read_log, simulate
+from dynid.cli.log_options import LogReader
+from dynid.cli.output import motions
+from dynid.cli.output.recordings import write_log
 from dynid.robot.transform import Array
+from robots import smooth_path
 
 pytest.importorskip("viser")
 
@@ -139,12 +144,73 @@ def test_view_runs_without_a_browser_and_stops_by_itself(
         (("gautier3", "--port", "99999"), "65535"),
         (("gautier3", "--seconds", "0"), "positive"),
         (("gautier3", "--lock", "arm"), "NAME=POSITION"),
+        (("gautier3", "--result", "r.json"), "needs the log of its torques"),
     ],
 )
 def test_mistakes(
     words: tuple[str, ...], answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert answer in CommandLine(monkeypatch, capsys).fails("view", *words, "--no-browser")
+
+
+@pytest.fixture(scope="module")
+def identified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A log of gautier3 whose time begins late, and the result of it."""
+    folder = tmp_path_factory.mktemp("identified")
+    robot = load_robot("gautier3")
+    motion = smooth_path(robot, 5.0 + np.arange(0.0, 8.0, 0.01), scale=2.0)
+    write_log(folder / "log.csv", simulate(robot, motion, noise=0.05))
+    log = read_log(folder / "log.csv", robot)
+    identify(robot, log, friction=("viscous", "coulomb", "offset"), cutoff=20.0).save(folder / "result.json")
+    return folder / "log.csv", folder / "result.json"
+
+
+def test_torques_are_those_of_the_log_and_of_the_result(identified: tuple[Path, Path]) -> None:
+    log, result = identified
+    robot = load_robot("gautier3")
+    reader = LogReader.from_options(robot, (), (), None, None, None)
+    path = motions.read_joint_path(log, robot, reader)
+    torques = motions.read_torque_traces(result, log, robot, reader, path)
+    exact = smooth_path(robot, 5.0 + path.t, scale=2.0)
+    true = simulate(robot, exact).tau
+    assert true is not None
+    middle = (path.t > 0.5) & (path.t < 7.4)
+    assert np.isfinite(torques.measured[middle]).all()
+    for found in (torques.measured, torques.predicted):
+        assert np.abs(found - true)[middle].max() < 0.05 * np.abs(true).max()
+    assert (0.0 < torques.rmse).all()
+    assert (torques.rmse < 0.1).all()
+    measured, predicted = torques.at(4.0)
+    k = int(np.argmin(np.abs(path.t - 4.0)))
+    assert np.abs(measured - true[k]).max() < 0.05 * np.abs(true).max() > np.abs(predicted - true[k]).max()
+
+
+def test_a_result_of_another_robot_or_kind_is_refused(
+    identified: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = CommandLine(monkeypatch, capsys)
+    other = write_simulated(tmp_path / "log.csv", "puma560", seconds=1.0)
+    assert "not of 'puma560'" in run.fails("view", "puma560", other, "--result", identified[1], "--no-browser")
+    error = run.fails("view", "gautier3", identified[0], "--result", tmp_path / "none.json", "--no-browser")
+    assert "none.json" in error
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_browser() is None, reason="there is no Chromium on this machine")
+def test_torques_follow_the_time_and_nothing_can_be_shared(identified: tuple[Path, Path]) -> None:
+    program = find_browser()
+    assert program is not None
+    log, result = identified
+    with viewer("gautier3", log, "--result", result, "--floor", "-0.3") as address, browser(program) as tab:
+        tab.visit(address, width=900, height=900)
+        tab.wait("document.body && document.body.innerText.includes('path of the tool')")
+        tab.wait("document.body.innerText.includes('identified')")
+        fields = "[...document.querySelectorAll('input')].map((x) => x.value).filter((x) => x.includes('x RMSE'))"
+        tab.wait(f"{fields}.length === 1")
+        before = tab.run(f"{fields}[0]")
+        tab.wait(f"{fields}[0] !== {json.dumps(before)}")
+        assert tab.run("document.querySelectorAll('[class*=share i]').length") == 0
+        assert tab.complaints == []
 
 
 def test_a_port_in_use_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,7 @@ from typer.core import TyperCommand
 
 from dynid.cli import project
 from dynid.cli.commands.actuators import actuators
-from dynid.cli.commands.identify import identify, init, simulate
-from dynid.cli.commands.inspect import inspect
+from dynid.cli.commands.identify import identify, init, inspect, simulate
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report

@@ -27,7 +27,7 @@ from dynid.messages import Message, Wording
 from dynid.physical.find import physical_parameters
 from dynid.physical.parameters import PhysicalParameters
 from dynid.report.excitation import write_page
-from dynid.report.write import write_report
+from dynid.report.write import write_result_page
 from dynid.robot.inertia import Body, from_body, pseudo_inertia
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -151,7 +151,7 @@ class MainJob:
         yield 0.8, "finding bodies, writing the URDF and the report"
         bodies = self._find_bodies(result, real)
         self._add_verdict(result, bodies)
-        self._write_report_and_model(result, log, second, bodies)
+        self._write_report_and_model(result, log, second, bodies, real)
 
     def _file_path(self, name: str) -> Path:
         """Path of a file in the folder of the job."""
@@ -264,13 +264,13 @@ class MainJob:
         ]
 
     def _write_report_and_model(
-        self, result: Identification, log: Log, second: Log, bodies: PhysicalParameters
+        self, result: Identification, log: Log, second: Log, bodies: PhysicalParameters, real: Robot
     ) -> None:
         """Write the report and the model, and add all files to the summary."""
         report = self._file_path("report.html")
         inputs = [file for file in [self._file_path("log.csv")] if file.is_file()]
-        self._write_file("report.html", lambda path: write_report(
-            result, path, logs=log, validate=second, physical=bodies, command="dynid demo", inputs=inputs
+        self._write_file("report.html", lambda path: write_result_page(
+            result, path, logs=log, validate=second, physical=bodies, command="dynid demo", inputs=inputs, truth=real
         ))  # fmt: skip
         model, said = self._export(bodies)
         self.facts |= {"report": str(report), "model": None if model is None else str(model)}

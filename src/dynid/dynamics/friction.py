@@ -97,6 +97,7 @@ FRICTION = {
     ),
     "lag": FrictionBlock(("Fd",), "N m s", "N s", None, "d sign(v) / dt: friction that follows or leads the velocity"),
     "load": FrictionBlock(("Fl",), "1", "1", None, "|rigid torque| stop(1e-4)"),
+    "rest": FrictionBlock(("Fr",), "N m", "N", None, "stop where all joints rest, 0 in motion"),
     "spring": FrictionBlock(("Ks",), "N m", "N/m", lambda q, v: (q,), "q"),
     "sine": FrictionBlock(("Psin", "Pcos"), "N m", "N", None, "sin q, cos q"),
 }
@@ -138,10 +139,9 @@ def stop_width(name: str) -> float:
 def stop_width_at_rest(noise: float) -> float:
     """Width (rad) of the stop that stands for dry friction at rest, from the noise (rad) of recorded positions.
 
-    Three standard deviations of noise are a tenth of it, between 5e-5 and 3e-4 rad, over which gears bend; 0 where
-    noise is more than half of that and rest cannot be distinguished from motion.
+    Three standard deviations of noise are a tenth of it, between 5e-5 and 3e-4 rad, over which gears bend.
     """
-    return float(np.clip(30.0 * noise, 5e-5, 3e-4)) if noise < 1.5e-4 else 0.0
+    return float(np.clip(30.0 * noise, 5e-5, 3e-4))
 
 
 def rest_detection_half_window(t: Array) -> int:
@@ -197,8 +197,8 @@ class FrictionShapes:
     def _distinct_stop_widths(self) -> list[float]:
         """Distinct widths (rad), with that of the stop which holds at rest."""
         own = {stop_width(name) for name in self.blocks} - {0.0}
-        follow_noise = not set(SIGNED).isdisjoint(self.blocks) or min(own, default=self.held) < self.held
-        return sorted(own | {self.held} if self.held and follow_noise else own)
+        is_held = not {*SIGNED, "rest"}.isdisjoint(self.blocks) or min(own, default=self.held) < self.held
+        return sorted(own | {self.held} if self.held and is_held else own)
 
     @property
     def has_stops(self) -> bool:
@@ -285,6 +285,8 @@ class FrictionShapes:
             elif name == "lag":
                 signs = _velocity_signs(turned_v)
                 out[:, c] = np.gradient(hold_at_rest(signs, rest), t, axis=0) if len(t) > 1 else 0.0
+            elif name == "rest":
+                out[:, c] = 0.0 if all_rest is None else all_rest * stops[:, place[self.held]]
             elif name in HARMONICS:
                 wave = waves[HARMONICS[name] - 1]
                 out[:, c], out[:, c + 1] = wave.imag, wave.real

@@ -114,4 +114,4 @@ def gradient_by_active(
     """Gradients by the active joints from those by the tree's."""
     if scene.loop is None or scene.tree is None:
         return gradient
-    return scene.loop.pull_back(scene.tree, scene.motion.v, scene.motion.a, gradient, by_G, by_Gdot)
+    return scene.loop.pull_back(scene.tree, gradient, by_G, by_Gdot)

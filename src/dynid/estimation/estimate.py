@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import FRICTION, PLAIN, STOP
+from dynid.dynamics.friction import FRICTION, PLAIN, SIGNED, STOP
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
@@ -39,6 +39,7 @@ from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
 from dynid.estimation.diagnostics.verdict import (
     FEW_BLOCKS,
+    GOOD_MEAN,
     LEVELS,
     NOISY,
     SHORT,
@@ -75,7 +76,7 @@ from dynid.estimation.inference.jackknife import (
     sensitivity_shifts,
     torque_covariance,
 )
-from dynid.estimation.inference.score import Score, held_out_score, score
+from dynid.estimation.inference.score import Band, Score, held_out_score, score, slow_shares
 from dynid.estimation.inference.selection import (
     DEFAULT,
     OPTIONAL,
@@ -257,7 +258,9 @@ class SolvedState:
         if samples is None:
             return None
         recorded = Recorded.from_logs(self.logs, state.delay, self.friction)
-        return TriedData(samples, recorded, 0.0 if self.found_delay is None else self.found_delay.seconds)
+        delay = 0.0 if self.found_delay is None else self.found_delay.seconds
+        may_be_good = not self.validation.mean > GOOD_MEAN
+        return TriedData(samples, recorded, delay, sum(map(len, self.logs)), may_be_good)
 
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
@@ -405,7 +408,8 @@ class SolvedState:
             can_diagnose=self.tried_samples is not None,
             condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
-            unproven=describe_unprovable(equation), one_motion=self.one_motion,
+            unproven=(*describe_unprovable(equation), *(self.diagnosis.left_out if self.diagnosis else ())),
+            one_motion=self.one_motion,
             beyond_limits=[message for f in state.findings for message in f.notes if message.code == BEYOND_LIMITS],
         )  # fmt: skip
 
@@ -579,7 +583,9 @@ def estimate(
     options.refuse_friction_per_log_without_block(friction[0])
     solved = _solve_state(state, options, factors, friction, (validation, torques), logs=logs)
     result = solved.identification(_try_without_rotors(solved, friction, (validation, torques)))
-    return result.replace(band_factor=_calibrate_band(solved))
+    band = _calibrate_band(solved)
+    notes = (*result.notes, *_describe_motion_beyond_data(solved, band, (validation, torques)))
+    return result.replace(calibration=band, notes=notes)
 
 
 Validation = tuple[tuple[State, str] | None, State | None]
@@ -917,52 +923,77 @@ def _fits_without_each_fold(
     return folds, groups, solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]
 
 
-def _calibrate_band(solved: SolvedState) -> Array:
-    """Factors (channels,) by which the 95 % band of noise and parameters holds 95 % of the residuals.
+def _calibrate_band(solved: SolvedState) -> Band | None:
+    """Parts of the 95 % band of torques beside that of the parameters; None for models without single torques.
 
-    Quantiles of the residual over the band, of kept rows: with the values found, which is optimistic, and with those
-    found without their stretch, which is pessimistic where no other stretch shows the same motion. In the logarithm of
-    the width the held-out errors of one log count for 0.4, and the more, the more logs there are.
+    Rows at rest and shortly after, where friction is unknown, do not count.
     """
-    state, unknowns, solution = solved.state, solved.unknowns, solved.solution
-    factors = np.ones(len(state.equation.channels))
-    if state.equation.options.model != "torque" or not state.kept:
-        return factors
-    _, groups, fits = _fits_without_each_fold(state, unknowns, solution, solved.levels)
-    ratios: tuple[list[Array], list[Array]] = ([], [])
+    state, unknowns = solved.state, solved.unknowns
+    if state.equation.options.model != "torque":
+        return None
+    dry = _dry_friction_levels(solved)
+    residual, slow = [np.zeros((0, len(dry)))], [np.zeros((0, len(dry)))]
     for rows in state.kept:
-        fold = np.full(len(rows.t), -1)
-        for k, group in enumerate(groups):
-            for block in group:
-                fold[(block.log == rows.log) & (rows.t >= block.start) & (rows.t <= block.stop)] = k
-        width = _band_along_rows(solved, rows)
-        values, inside = (solution.values, *fits), np.flatnonzero(fold >= 0)
-        left = np.empty((len(values), *width.shape))
+        left = np.empty((len(rows.t), len(dry)))
         for c, channel in enumerate(state.equation.channels):
             own = channel.rows_in_wide(rows.wide)
-            left[:, :, c] = (
-                own[:, -1] - np.array([unknowns.values_of_channel(rows.log, c, x) for x in values]) @ own[:, :-1].T
-            )
-        ratios[0].append(left[0, inside] / width[inside])
-        ratios[1].append(left[1 + fold[inside], inside] / width[inside])
-    fitted, held_out = (np.concatenate(some) for some in ratios)
-    if len(fitted) < 20:
-        return factors
-    own, other = (np.quantile(np.abs(some), 0.95, axis=0) for some in (fitted, held_out))
-    share = len({rows.log for rows in state.kept}) - 1.0 / 3.0
-    return np.asarray((own * np.maximum(other, own) ** share) ** (1.0 / (1.0 + share)))
+            left[:, c] = own[:, -1] - own[:, :-1] @ unknowns.values_of_channel(rows.log, c, solved.solution.values)
+            known = channel.are_rows_settled(rows.good & rows.settled) & (channel.row_weights(rows.share) == 1.0)
+            left[~known, c] = np.nan
+        residual.append(left)
+        slow.append(slow_shares(state.equation, rows.v))
+    return Band.from_residuals(
+        np.concatenate(residual), np.concatenate(slow), dry, NORMAL * solved.row_noise,
+        of_several_logs=solved.sigma_growth_between_logs is not None,
+    )  # fmt: skip
 
 
-def _band_along_rows(solved: SolvedState, rows: Rows) -> Array:
-    """Half width (rows, channels) of noise and parameters together, not calibrated."""
+def _dry_friction_levels(solved: SolvedState) -> Array:
+    """Dry friction (channels,) of sliding joints, N m or N, without that of `load`; the first log's, if they differ."""
+    equation, unknowns = solved.state.equation, solved.unknowns
+    level = np.zeros(equation.robot.n)
+    for name, columns in equation.columns_by_friction_block.items():
+        if STOP.fullmatch(name) or (name in SIGNED and name != "lag"):
+            place = unknowns.place[0, columns]
+            level += np.where(place >= 0, solved.solution.values[place], 0.0)
+    of_joints = np.abs(equation.transmission).T @ np.abs(level)
+    return np.array([of_joints[channel.joint] for channel in equation.torque_channels])
+
+
+BEYOND = 2.0
+"""Uncertainty by the parameters along a validation motion, over that along the data used, from which it is said."""
+
+
+def _describe_motion_beyond_data(solved: SolvedState, band: Band | None, others: Validation) -> tuple[Message, ...]:
+    """Note on joints whose torques the parameters leave far more uncertain along the validation motion."""
+    kept = others[0][0].kept if others[0] is not None else ()
+    if band is None or not kept or not solved.state.kept:
+        return ()
+    used, unseen = (
+        np.quantile(np.concatenate([_parameter_widths(solved, rows, log) for rows, log in some]), 0.9, axis=0)
+        for some in ([(rows, rows.log) for rows in solved.state.kept], [(rows, 0) for rows in kept])
+    )
+    ratio = unseen / np.maximum(used, 1e-300)
+    beyond = np.flatnonzero((ratio > BEYOND) & (unseen > BEYOND * band.floor))
+    if not len(beyond):
+        return ()
+    names = [solved.state.equation.channel_names[c] for c in beyond]
+    return (Message(
+        "validation_beyond_data", "the validation motion leaves what was seen: the parameters leave the torques of "
+        "{joints:5} uncertain by up to {ratio:.0f} times as much as along the data used", "read these errors as "
+        "extrapolation, or identify from such a motion, too", joints=names, ratio=float(ratio[beyond].max()),
+    ),)  # fmt: skip
+
+
+def _parameter_widths(solved: SolvedState, rows: Rows, log: int) -> Array:
+    """Half widths (rows, channels) of the 95 % band of the parameters alone; log: whose offsets count."""
     width = []
-    for c, channel in enumerate(solved.state.equation.channels):
-        place = solved.unknowns.place[rows.log, channel.columns]
+    for channel in solved.state.equation.channels:
+        place = solved.unknowns.place[log, channel.columns]
         own = channel.rows_in_wide(rows.wide)[:, :-1][:, place >= 0]
         covariance = solved.torque_covariance[np.ix_(place[place >= 0], place[place >= 0])]
         variance = ((own @ covariance) * own).sum(axis=1)
-        noise = max(float(solved.row_noise[c]), 1e-300)
-        width.append(np.hypot(solved.interval_quantile * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
+        width.append(solved.interval_quantile * np.sqrt(np.maximum(variance, 0.0)))
     return np.column_stack(width)
 
 

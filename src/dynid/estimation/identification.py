@@ -19,13 +19,13 @@ from dynid.dynamics.friction import rest_detection_half_window
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_mistakes
+from dynid.estimation.diagnostics.hypotheses import UNTRIED, Diagnosis, TriedData, find_mistakes
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError, ReplaySamples
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
 from dynid.estimation.inference.between_logs import Agreement
 from dynid.estimation.inference.jackknife import torque_covariance
-from dynid.estimation.inference.score import Score
+from dynid.estimation.inference.score import Band, Score, slow_shares
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import (
     StoredEquation,
@@ -121,7 +121,8 @@ class Estimate:
     the weighted matrix that was solved (friction included); base_rank counts the inertial parameters. noise: standard
     deviation of each channel's rows. fit: errors on the data used. friction: names of the blocks; essential: parameters
     that the data need, with their values if the others are zero. factors: one triangular factor per log and channel on
-    the columns `names`. band_factor (channels,): by which the band of torques is calibrated on the residuals.
+    the columns `names`. calibration: what residuals add to the band of torques; band_factor (channels,): by which files
+    of earlier versions scale it.
     log_growth (parameters,): of sigma by the scatter between logs, None with one log. scores (parameters, parameters):
     covariance of W'e / noise^2 for residuals e as coloured as found, None where that is not known.
     """
@@ -148,6 +149,7 @@ class Estimate:
     essential_values: Array
     factors: tuple[tuple[ChannelFactor, ...], ...]
     band_factor: Array | None = None
+    calibration: Band | None = None
     log_growth: Array | None = None
     scores: FiniteArray | None = None
 
@@ -194,7 +196,7 @@ class Diagnostics:
     findings: tuple[tuple[str, tuple[Message, ...]], ...]
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
-    diagnosis: Annotated[Diagnosis, ROW] | None = None
+    diagnosis: Annotated[Diagnosis, Form(row=True, optional=("is_partial",))] | None = None
     joint_verdicts: dict[str, Annotated[JointVerdict, ROW]] = field(default_factory=dict)
     joint_errors: tuple[Annotated[JointError, ROW], ...] = ()
     agreement: Annotated[Agreement, ROW] | None = None
@@ -279,6 +281,7 @@ class Identification:
     essential_values = FlatField(Estimate, lambda x: x.essential_values)
     factors = FlatField(Estimate, lambda x: x.factors)
     band_factor = FlatField(Estimate, lambda x: x.band_factor)
+    calibration = FlatField(Estimate, lambda x: x.calibration)
     log_growth = FlatField(Estimate, lambda x: x.log_growth)
     scores = FlatField(Estimate, lambda x: x.scores)
     relative_sigma = FlatField(Estimate, lambda x: x.relative_sigma)
@@ -396,8 +399,8 @@ class Identification:
     def band(self, motion: Motion) -> Array:
         """Half width (N, n) of the 95 % band on measured torques: uncertain parameters and noise together.
 
-        Per joint it is scaled by quantiles of the residual, of the fit and of held-out stretches of time, so that it
-        holds 95 % of what is measured along motions like those of the logs, filtered as they were.
+        Noise is a quantile of the residual; where a joint is slow, its dry friction adds to it, as large as while
+        sliding. Far from the motion of the logs uncertain parameters widen the band.
         Models other than torque do not know the noise of single torques: theirs is the band of the parameters alone.
         """
         return self._predict_along(motion, band=True)[1]
@@ -426,10 +429,15 @@ class Identification:
                 torque[inside, channel.joint] = rows @ self.column_values[channel.columns] - known
                 if band:
                     own = covariance[np.ix_(channel.columns, channel.columns)]
-                    noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0
                     variance = np.einsum("Ni,ij,Nj->N", rows, own, rows, optimize=True)
+                    by_parameters = self.quantile * np.sqrt(np.maximum(variance, 0.0))
+                    if self.calibration is not None:
+                        slow = slow_shares(equation, motion.v[inside])[:, c]
+                        width[inside, channel.joint] = self.calibration.widths(by_parameters, slow, c)
+                        continue
+                    noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0
                     factor = 1.0 if self.band_factor is None else self.band_factor[c]
-                    width[inside, channel.joint] = factor * np.hypot(self.quantile * np.sqrt(variance), noise)
+                    width[inside, channel.joint] = factor * np.hypot(by_parameters, noise)
         return torque, width
 
     def value(self, name: str) -> float:
@@ -447,9 +455,11 @@ class Identification:
 
     def with_diagnosis(self, diagnosis: Diagnosis) -> Identification:
         """Return the same result after `diagnose`: a mistake that it names is the first reason of the verdict."""
+        unproven = [said for said in self.verdict.unproven if said.code != UNTRIED]
+        tried = replace(self.verdict, unproven=(*unproven, *diagnosis.left_out))
         if diagnosis.best is None:
-            return self.replace(diagnosis=diagnosis)
-        verdict = self.verdict.with_mistake(diagnosis.best)
+            return self.replace(diagnosis=diagnosis, verdict=tried)
+        verdict = tried.with_mistake(diagnosis.best)
         named = verdict.reasons[0]
         warnings = (named, *(other for other in self.warnings if other.code != named.code))
         return self.replace(diagnosis=diagnosis, verdict=verdict, warnings=warnings)

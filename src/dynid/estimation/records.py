@@ -129,6 +129,7 @@ def identification_to_file_layout(x: Identification, data: Data) -> Data:
         "diagnosis",
         "agreement",
         "band_factor",
+        "calibration",
         "log_growth",
         "replay",
         "scores",
@@ -181,6 +182,9 @@ def check_identification(x: Identification) -> Identification:
     check_shape("noise", x.noise, c)
     if x.band_factor is not None:
         check_shape("band_factor", x.band_factor, c)
+    if x.calibration is not None:
+        check_shape("calibration.floor", x.calibration.floor, c)
+        check_shape("calibration.slow", x.calibration.slow, c)
     if x.log_growth is not None:
         check_shape("log_growth", x.log_growth, p)
     if x.scores is not None:

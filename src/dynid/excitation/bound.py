@@ -39,7 +39,7 @@ CRITERIA = ("a", "d", "e", "v")
 """Criteria that have a bound."""
 GAP = 0.005
 """Duality gap at which the measure is good enough."""
-ROUNDS, WORK, SECONDS = 80, 1700, 48.0
+ROUNDS, WORK, SECONDS = 80, 1700, 40.0
 """Rounds of the search for a measure, their number times that of columns, and the time after which none begins."""
 STARTS, STEPS = 192, 36
 """Random states from which a round ascends, and steps of an ascent; the last round takes eight times as many states."""
@@ -152,7 +152,7 @@ def needs_accelerations(rows: BaseRows) -> bool:
 
 def _refuse_history(rows: BaseRows) -> None:
     """Raise where rows are no function of the state alone, or not of every state in the box."""
-    memory = [name for name in rows.friction if stop_width(name) or name == "lag"]
+    memory = [name for name in rows.friction if stop_width(name) or name in ("lag", "rest")]
     if memory:
         raise ExcitationError(
             "bound_not_available", "column '{column}' depends on the past of a motion, so a bound over states does not "

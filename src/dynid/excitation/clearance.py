@@ -228,7 +228,7 @@ class Clearance(Distances):
         zero = np.zeros_like(gq)
         if self.loop is None:
             return value, (gq, gv, zero)
-        return value, self.loop.pull_back(tree, motion.v, motion.a, (gq, gv, zero), None, None)
+        return value, self.loop.pull_back(tree, (gq, gv, zero))
 
     def penalty_along_path(self, path: Quintics, buffer: float = BUFFER) -> PathGradient:
         """Sum of the penalty over instants of a path's segments."""

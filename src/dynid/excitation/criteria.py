@@ -81,7 +81,7 @@ class SpectralCriterion:
         lam, V = np.linalg.eigh(A.T @ A)
         lam = np.maximum(lam, lam[-1] * 1e-15)
         value, slope = self.stand_in(lam, sharpness)
-        by_A = (A @ (V * (2.0 * slope))) @ V.T
+        by_A = A @ ((V * (2.0 * slope)) @ V.T)
         figure = self.true(np.sqrt(lam[::-1]))
         return SmoothValue(value, by_A if self.noise is None else by_A / self.noise[:, None], figure)
 

@@ -24,6 +24,7 @@ from dynid.excitation.fourier_search import (
     FoundSeries,
     FourierProblem,
     random_coefficients,
+    refine_best_series,
     scale_to_limits,
     search_series_from_start,
     torque_check_rate,
@@ -94,6 +95,7 @@ def design_excitation(
     tool_speed: float | None = None,
     margin: float = 0.05,
     bound: bool = False,
+    begin: Sequence[Excitation] = (),
     purpose: str | None = None,
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
@@ -121,6 +123,8 @@ def design_excitation(
     0, m) are kept away from by `clearance` (m), and the tool within `tool_speed` (m/s), at every instant; links then
     keep apart from one another, too. `bound=True` (criteria a, d, e, v) adds `.bound`, a value of the criterion that no
     motion inside the limits can beat; its time comes on top of the budget: seconds for 2 joints, a minute for 7.
+    `begin`: designs of the same robot and shape, with as many harmonics or points, from which the search starts beside
+    its random starts.
 
     `purpose="actuators"` adds chirps and steps inside the same limits, for `identify_actuators`.
     """
@@ -166,7 +170,7 @@ def design_excitation(
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
         weights = BALANCED  # the default weights would leave the scaling out
     cell = read_cell(robot, obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed)
-    begin = time.monotonic()
+    began = time.monotonic()
     if after is not None:
         from dynid.excitation.information import columns_of_result, read_result
 
@@ -177,7 +181,7 @@ def design_excitation(
     effort = Effort.for_robot(robot if cell is None else cell.loaded_robot(robot), bounds) if moving else None
     for part in (rows, *(() if effort is None else (effort.rows,))):
         part.warm_up()
-    prepared = time.monotonic() - begin
+    prepared = time.monotonic() - began
     sigma = None if noise is None else noise_per_channel(noise, rows.rows_per_sample)
     predicted = None
     if criterion == "v":
@@ -194,10 +198,10 @@ def design_excitation(
         criterion = criterion if target is None else TARGET
         sigma = np.where(np.isfinite(information.noise), information.noise, 1.0) if after is not None else sigma
     box = StateBox.for_rows(rows, whole, sigma) if bound else None
-    left = None if time_budget is None else _time_for_search(time_budget, time.monotonic() - begin, prepared)
+    left = None if time_budget is None else _time_for_search(time_budget, time.monotonic() - began, prepared)
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, left, on_progress,
-        _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell,
+        _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell, tuple(begin),
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -244,6 +248,8 @@ def _time_for_search(budget: float, spent: float, compiling: float) -> float:
 
 RATIOS = (0.003, 0.01, 0.03, 0.1, 0.3)
 """Weights of the scaling, beside 1 of the condition number, with which a front is begun."""
+PARETO_SECONDS, SHORTEST_SEARCH = 50.0, 0.5
+"""Time for a front where none is given, and the least for one of its designs."""
 FILLED, POWER = 4, 8.0
 """Gaps of a front that are filled, and the power that stands for the larger one of two figures."""
 
@@ -256,23 +262,50 @@ class ParetoPoint:
     excitation: Excitation
 
 
-def pareto_front(design: Callable[..., Excitation], *, on_progress: Progress | None = None) -> tuple[ParetoPoint, ...]:
+def pareto_front(
+    design: Callable[..., Excitation], *, time_budget: float | None = None, on_progress: Progress | None = None
+) -> tuple[ParetoPoint, ...]:
     """Front of condition number against scaling: designs of which none is better in both, by condition number.
 
-    design: `design_excitation` with everything but criterion, weights and progress. First weighted sums; then, in the
-    widest gaps between neighbours, the smallest maximum of both figures over their geometric means there, which also
-    finds pairs that no weighted sum prefers (a constraint on either figure, met half-way).
+    design: `design_excitation` with everything but criterion, weights, time and progress. First the condition number
+    alone, from whose motion the others begin, but which is not on the front; then weighted sums; then, in the widest
+    gaps between neighbours, the smallest maximum of both figures over their geometric means there, which also finds
+    pairs that no weighted sum prefers (a constraint on either figure, met half-way). Every design may take an equal
+    share of what is left of time_budget (s; PARETO_SECONDS where missing).
     """
     found: list[ParetoPoint] = []
-    count = len(RATIOS) + FILLED
+    count = 1 + len(RATIOS) + FILLED
+    deadline = time.monotonic() + (PARETO_SECONDS if time_budget is None else time_budget)
     for k in range(count):
-        weights: tuple[float, ...] | None = (1.0, RATIOS[k]) if k < len(RATIOS) else _widest_gap(found)
+        weights = _weights_of_front(k, found)
         if weights is None:
             break
-        if on_progress is not None:
-            on_progress(f"front of condition and scaling: design {k + 1} of {count}", k / count)
-        found.append(ParetoPoint(weights, design(criterion="condition+scaling", weights=weights)))
-    return _non_dominated(found)
+
+        def report(text: str, part: float, done: int = k) -> None:
+            """Report the progress of one design as that of all."""
+            if on_progress is not None:
+                on_progress(f"front of condition and scaling: design {done + 1} of {count}", (done + part) / count)
+
+        report("", 0.0)
+        share = max(SHORTEST_SEARCH, (deadline - time.monotonic()) / (count - k))
+        begin = [point.excitation for point in _non_dominated(found)]
+        aim = [e for e in begin if k <= len(RATIOS)] or sorted(begin, key=lambda e: _distance_to_aim(e, weights))[:2]
+        chosen = {"criterion": "condition+scaling", "weights": weights} if weights[1] else {"criterion": "condition"}
+        excitation = design(**chosen, time_budget=share, on_progress=report, begin=aim)
+        found.append(ParetoPoint(weights, excitation))
+    return _non_dominated([point for point in found if point.weights[1] > 0.0])
+
+
+def _weights_of_front(k: int, found: Sequence[ParetoPoint]) -> tuple[float, ...] | None:
+    """Weights of design k of a front; None where no gap is left."""
+    if k <= len(RATIOS):
+        return (1.0, (0.0, *RATIOS)[k])
+    return _widest_gap(found)
+
+
+def _distance_to_aim(excitation: Excitation, weights: tuple[float, ...]) -> float:
+    """How far a design is from the ratio of both figures that weights aim at, in logarithms."""
+    return abs(float(np.log(weights[0] * excitation.condition) - np.log(weights[1] * excitation.scaling)))
 
 
 def _figures(point: ParetoPoint) -> tuple[float, float]:
@@ -290,8 +323,12 @@ def _non_dominated(points: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
 
 
 def _widest_gap(points: Sequence[ParetoPoint]) -> tuple[float, ...] | None:
-    """Weights that aim between the neighbours on the front that are farthest apart; None where that was done."""
-    front = [np.array(_figures(point)) for point in _non_dominated(points)]
+    """Weights that aim between the neighbours on the front that are farthest apart; None where that was done.
+
+    Designs for the condition number alone have no neighbours.
+    """
+    weighed = [point for point in points if point.weights[1] > 0.0]  # the scaling of the others is whatever it is
+    front = [np.array(_figures(point)) for point in _non_dominated(weighed)]
     gaps = sorted(pairwise(front), key=lambda pair: -float(np.abs(np.log(pair[0] / pair[1])).sum()))
     tried = {point.weights for point in points}
     for first, second in gaps:
@@ -320,6 +357,7 @@ class _Search:
     target: Array | None = None
     information: Information | None = None
     cell: Cell | None = None
+    begin: tuple[Excitation, ...] = ()
 
 
 def _check_information_arguments(
@@ -551,16 +589,20 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     if clearance is not None:
         warnings += [*clearance.cell.warnings, *clearance.notes]
         _check_free_postures(clearance, limits, search.rest, search.effort)
-    seeds = [1000 * search.seed + k for k in range(starts)]
+    problem = replace(problem, begin=_coefficients_to_begin_with(problem, search.begin))
+    seeds = [*range(-1, -1 - len(problem.begin), -1), *(1000 * search.seed + k for k in range(starts))]
+    deadline = time.monotonic() + (np.inf if search.time_budget is None else search.time_budget)
     candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
+    if not candidates.interrupted:
+        candidates = refine_best_series(problem, candidates, lambda: deadline - time.monotonic())
     if candidates.interrupted:
         warnings.append(Message(
             "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
-            finished=len(candidates.found), starts=starts,
+            finished=len(candidates.found), starts=len(seeds),
         ))  # fmt: skip
     links, said = _links_to_look_at(rows.robot, limits) if clearance is None else (None, [])
     warnings += said
-    first = scale_to_limits(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
+    first = scale_to_limits(problem, random_coefficients(problem, 1000 * search.seed) * 0.1)[0]
     refused, collides = Message("no_starts", "no start was tried"), False
     for place, (value, series) in enumerate(candidates.found):
         try:
@@ -594,6 +636,28 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
         **(dict(refused.facts) | {
             "starts": len(candidates.found), "reason": refused.what, "remedy": refused.remedy, "cause": refused.code,
         }),
+    )  # fmt: skip
+
+
+def _coefficients_to_begin_with(problem: FourierProblem, begin: Sequence[Excitation]) -> tuple[Array, ...]:
+    """Coefficients of earlier designs, counted from mid-range; ExcitationError where they are of another kind."""
+    found = []
+    for number, earlier in enumerate(begin):
+        shape = earlier.shape
+        size = problem.rows.robot.n, 2 * problem.harmonics + 1
+        if not isinstance(shape, FourierShape) or shape.period != problem.period or shape.coefficients.shape != size:
+            raise _other_design(number)
+        coefficients = shape.coefficients.copy()
+        coefficients[:, 0] -= problem.mid_range
+        found.append(coefficients)
+    return tuple(found)
+
+
+def _other_design(number: int) -> ExcitationError:
+    """Error on a design to begin with that is not of the same kind."""
+    return ExcitationError(
+        "begin_differs", "begin[{number}] is of another shape, robot or number of harmonics or points",
+        "begin with designs of the same kind, or without", number=number,
     )  # fmt: skip
 
 
@@ -747,10 +811,18 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
         warnings += [*clearance.cell.warnings, *clearance.notes]
         _check_free_postures(clearance, limits, search.rest, search.effort)
     courses: list[SearchHistory] = []
+    moves = bool(np.isfinite(limits.acceleration).any())
+    for number, earlier in enumerate(search.begin):
+        given = earlier.shape
+        if not isinstance(given, PointsShape) or given.q.shape != (r + 1, rows.robot.n):
+            raise _other_design(number)
+        if moves != (given.path is not None):
+            raise _other_design(number)
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
         starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
         on_progress=search.on_progress, on_history=courses.append, target=search.target,
+        begin=[earlier.shape for earlier in search.begin],  # type: ignore[misc]
         clearance=clearance,
     )  # fmt: skip
     if search.rest is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import ExcitationError
-from dynid.excitation.quintics import Quintics
+from dynid.excitation.quintics import Quintics, hermite_values
 from dynid.excitation.shape import Extremes, middle_and_half_range
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
@@ -20,6 +20,8 @@ from dynid.robot.transform import Array
 _DURATIONS = np.concatenate([np.geomspace(1.0, 40.0, 36), np.geomspace(0.9, 0.2, 8)])
 """Tried in this order (s): calm entries first, hasty ones where nothing else fits."""
 _PLACES = 41
+_INSIDE = hermite_values(np.linspace(0.0, 1.0, 25), 4)
+"""Hermite polynomials and three derivatives at instants of a segment, which refuse most segments at little cost."""
 
 
 def find_entry_segment(
@@ -38,7 +40,9 @@ def find_entry_segment(
     stops = names[0]
     for T in _DURATIONS:
         for places in _candidate_rest_positions(q, v, float(T), limits):
-            chosen, use = _best_rest_positions(places, state, float(T), limits)
+            use = _use_at_instants(places, state, float(T), limits).min(axis=1)
+            if use.max() <= 1.0:
+                chosen, use = _best_rest_positions(places, state, float(T), limits)
             stops = names[int(np.argmax(use))]
             if use.max() <= 1.0:
                 entry = Quintics(np.array([T]), np.stack([chosen, q]), np.stack([still, v]), np.stack([still, a]))
@@ -60,6 +64,20 @@ def _candidate_rest_positions(q: Array, v: Array, T: float, limits: Limits) -> l
     high = np.where(np.isfinite(upper), upper, natural + 0.5)
     grid = low[:, None] + (high - low)[:, None] * np.linspace(0.005, 0.995, _PLACES)
     return [np.hstack([natural[:, None], q[:, None], grid]), natural[:, None], q[:, None]]
+
+
+def _use_at_instants(places: Array, state: tuple[Array, Array, Array], T: float, limits: Limits) -> Array:
+    """Use of limits by segments from every place (n, places) at some instants: no more than the exact use."""
+    q, v, a = (x[:, None] for x in state)
+    still = np.zeros_like(places)
+    ends = np.stack([places, still + q, still, still + T * v, still, still + T**2 * a], axis=-1)
+    middle, half = middle_and_half_range(limits)
+    bounds = (half, limits.velocity, limits.acceleration, limits.jerk)
+    uses = [
+        np.abs(ends @ B / T**order - (middle[:, None, None] if order == 0 else 0.0)).max(axis=2) / bound[:, None]
+        for order, (B, bound) in enumerate(zip(_INSIDE, bounds, strict=True))
+    ]
+    return np.asarray(np.maximum.reduce(uses))
 
 
 def _best_rest_positions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.optimize
@@ -15,6 +15,7 @@ from dynid.excitation.fourier import Basis, derivative_peaks, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Extremes, middle_and_half_range
+from dynid.excitation.starts import Candidates
 from dynid.excitation.torque_limits import Effort
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
@@ -48,31 +49,36 @@ class BoundedCoefficients:
             parts.append(basis.jerk[None] / limits.jerk[:, None, None])
         return BoundedCoefficients(np.concatenate(parts, axis=1))
 
-    def to_valid_coefficients(self, x: Array, p: float) -> tuple[Array, Array]:
-        """Valid coefficients y (n, 2 H + 1) and the divisors (n,)."""
-        divisor, _ = self._divisor(x, p)
-        return x / divisor[:, None], divisor
-
-    def pull_back(self, x: Array, p: float, by_y: Array) -> Array:
-        """Gradient by the free coefficients x from that by the valid ones y."""
+    def to_valid_coefficients(self, x: Array, p: float) -> tuple[Array, Callable[[Array], Array]]:
+        """Valid coefficients y (n, 2 H + 1), and the map from a gradient by them to that by x."""
         divisor, slope = self._divisor(x, p)
-        along = (by_y * x).sum(axis=1) / divisor**2
-        return np.asarray(by_y / divisor[:, None] - along[:, None] * slope)
+
+        def pull_back(by_y: Array) -> Array:
+            """Gradient by the free coefficients x from that by the valid ones y."""
+            along = (by_y * x).sum(axis=1) / divisor**2
+            return np.asarray(by_y / divisor[:, None] - along[:, None] * slope)
+
+        return x / divisor[:, None], pull_back
 
     def _divisor(self, x: Array, p: float) -> tuple[Array, Array]:
         """(1 + sum |use|^p)^(1/p) and its gradient by x, without overflow."""
-        u = np.einsum("jic,jc->ji", self.use, x)
+        u = np.matmul(self.use, x[:, :, None])[:, :, 0]
         size = np.abs(u)
         top = np.maximum(size.max(axis=1), 1.0)
         parts = (size / top[:, None]) ** p
         total = top**-p + parts.sum(axis=1)
         divisor = top * total ** (1.0 / p)
         weight = parts / np.maximum(size, 1e-300) * np.sign(u) / total[:, None]
-        return divisor, np.einsum("ji,jic->jc", weight, self.use) * divisor[:, None]
+        return divisor, np.matmul(weight[:, None], self.use)[:, 0] * divisor[:, None]
 
 
-STAGES = ((4.0, 20.0, 60), (8.0, 40.0, 80), (16.0, 80.0, 80), (40.0, 200.0, 120), (80.0, 600.0, 120))
+Stages: TypeAlias = tuple[tuple[float, float, int], ...]
+
+STAGES: Stages = ((4.0, 20.0, 60), (8.0, 40.0, 80), (16.0, 80.0, 80), (40.0, 200.0, 120), (80.0, 600.0, 120))
 """Sharpness of the criterion, sharpness of the limits, iterations: the stand-ins approach the true figures."""
+LAST_STAGES = ((200.0, 2000.0, 120), (600.0, 6000.0, 60))
+GIVEN, REFINED = 2, 2
+"""First stage of starts that are not random; how many of the best starts the last stages follow for."""
 
 SAMPLES = 100
 """Samples of a period while searching; the true figures are taken over twice as many."""
@@ -92,6 +98,7 @@ class FourierProblem:
     """What is to be minimised: base rows of a model over one period, inside the limits; target: of criterion v.
 
     information: what is known before, to which the rows add; criterion `target` is that of its targeted parameters.
+    begin: coefficients (n, 2 H + 1) counted from mid-range, from which the starts -1, -2, ... go on.
     """
 
     rows: BaseRows
@@ -105,6 +112,7 @@ class FourierProblem:
     target: Array | None = None
     information: Information | None = None
     clearance: Clearance | None = None
+    begin: tuple[Array, ...] = ()
 
     @property
     def mid_range(self) -> Array:
@@ -146,17 +154,51 @@ class FourierProblem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundSeries:
-    """Valid coefficients y (n, 2 H + 1), positions counted from mid-range, and how the search came to them."""
+    """Valid coefficients y (n, 2 H + 1), positions counted from mid-range, and how the search came to them.
+
+    x: the free coefficients behind them, before any shrinking.
+    """
 
     seed: int
     y: Array
     recorder: Recorder
+    x: Array
 
 
 def search_series_from_start(
     problem: FourierProblem, seed: int, time_left: Callable[[], float]
 ) -> tuple[float, FoundSeries]:
-    """Search coefficients from one random start; return the true criterion, infinite where torque limits stop it."""
+    """Search coefficients from one start, random where its seed is not negative, else from what the problem holds.
+
+    Return the true criterion, infinite where torque limits stop it.
+    """
+    if seed < 0:
+        return _search_series(problem, seed, problem.begin[-1 - seed], STAGES[GIVEN:], Recorder(), time_left)
+    x = random_coefficients(problem, seed)
+    if problem.clearance is not None:
+        x[:, 0] = problem.clearance.free_posture(problem.limits, seed, problem.effort) - problem.mid_range
+    return _search_series(problem, seed, x, STAGES, Recorder(), time_left)
+
+
+def refine_best_series(
+    problem: FourierProblem, candidates: Candidates[FoundSeries], time_left: Callable[[], float]
+) -> Candidates[FoundSeries]:
+    """Go on from the best starts with sharper stages; starts that do not gain by it stay as they are."""
+    found = list(candidates.found)
+    for k, (value, series) in enumerate(found[:REFINED]):
+        if not np.isfinite(value) or time_left() <= 0.0:
+            break
+        series.recorder.resume_clock()
+        better, refined = _search_series(problem, series.seed, series.x, LAST_STAGES, series.recorder, time_left)
+        if better < value:
+            found[k] = better, refined
+    return Candidates(tuple(sorted(found, key=lambda item: item[0])), candidates.interrupted)
+
+
+def _search_series(
+    problem: FourierProblem, seed: int, x: Array, stages: Stages, recorder: Recorder, time_left: Callable[[], float]
+) -> tuple[float, FoundSeries]:
+    """Descend from free coefficients x through stages, and make the end valid."""
     # zero crossings make S depend on the samples themselves: there the search uses those of the report
     t, basis = problem.sample_instants(2 * SAMPLES if "scaling" in problem.criterion else SAMPLES)
     bounded = BoundedCoefficients.from_limits(problem.sample_instants(INSTANTS * problem.harmonics)[1], problem.limits)
@@ -164,19 +206,15 @@ def search_series_from_start(
         problem.motion_of_coefficients(np.zeros((problem.rows.robot.n, 2 * problem.harmonics + 1)), basis, t)
     )
     judge, columns = problem.criterion_for(len(W)), W.shape[1]
-    x = random_coefficients(problem, seed)
-    if problem.clearance is not None:
-        x[:, 0] = problem.clearance.free_posture(problem.limits, seed, problem.effort) - problem.mid_range
     shape = x.shape
     smooth_rows = _differentiable_rows(problem)
-    recorder = Recorder()
 
     def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
         """Smooth criterion with the torque penalty, and its gradient by x."""
         if time_left() <= 0.0:
             raise _OutOfTimeError
         x = flat.reshape(shape)
-        y, _ = bounded.to_valid_coefficients(x, tight)
+        y, pull_back = bounded.to_valid_coefficients(x, tight)
         motion = problem.motion_of_coefficients(y, basis, t)
         rows = smooth_rows.rows_along(motion)
         value, slope, figure = judge.smooth_value(rows.matrix(), sharp)
@@ -191,7 +229,7 @@ def search_series_from_start(
         if problem.clearance is not None:
             extra, more_y = _cell_penalty(problem, problem.clearance, y, sharp, buffer)
             value, by_y = value + extra, by_y + more_y
-        return value, bounded.pull_back(x, tight, np.asarray(by_y)).ravel()
+        return value, pull_back(np.asarray(by_y)).ravel()
 
     def keep_iterate(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         """Keep the iterate, so that a search out of time ends there."""
@@ -212,8 +250,8 @@ def search_series_from_start(
         x = found.x.reshape(shape)
         return True
 
-    tight, buffer = STAGES[0][1], BUFFER
-    for sharp, tight, steps in STAGES:
+    tight, buffer = stages[0][1], BUFFER
+    for sharp, tight, steps in stages:
         if not descend(sharp, tight, steps):
             break
     for _ in range(0 if problem.clearance is None else TIGHTENINGS):
@@ -228,7 +266,7 @@ def search_series_from_start(
     elif problem.effort is not None:
         value, y = _shrink_to_effort(problem, problem.effort, value, y)
     recorder.pause_clock()
-    return value, FoundSeries(seed, y, recorder)
+    return value, FoundSeries(seed, y, recorder, x)
 
 
 def _differentiable_rows(problem: FourierProblem) -> BaseRows:

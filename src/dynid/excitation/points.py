@@ -135,6 +135,11 @@ class PointsShape:
         path = self.path
         return shape_of_path(Quintics(path.u, middle + factors * (path.q - middle), factors * path.v, factors * path.a))
 
+    def slowed(self, factor: float) -> PointsShape:
+        """The shape with all of its motion slowed down by a factor."""
+        path = self._require_path()
+        return shape_of_path(Quintics(factor * path.u, path.q, path.v / factor, path.a / factor**2))
+
     def with_approach(self, pose: Array, limits: Limits) -> PointsShape:
         """The shape with a slow way from a pose (n,) to its first posture, and back to it from its last one."""
         path = self._require_path().with_approach(pose, limits)
@@ -160,6 +165,8 @@ def shape_of_path(path: Quintics) -> PointsShape:
 # The free variables behind points inside their limits (Gautier & Khalil 1992, section 4.2).
 
 
+NEAR_LIMIT = 0.999
+"""Share of a limit within which points that a search begins with are taken: at the limit itself it has no slope."""
 SPREAD = 3.0
 """Segment times stay within exp(+-SPREAD) of the usual one."""
 
@@ -195,6 +202,21 @@ class PointVariables:
             return z
         rest = np.arcsin(0.98 * x[0, [0, -1]]).ravel()
         return np.concatenate([z, np.zeros(x[0].size), rest, np.zeros(self.points + 1)])
+
+    def variables_of(self, shape: PointsShape) -> Array:
+        """Variables z whose points are those of a shape, as far as they are inside the box."""
+
+        def inverse(x: Array, half: Array) -> Array:
+            return np.asarray(np.arcsin(np.clip(x / half, -NEAR_LIMIT, NEAR_LIMIT)).ravel())
+
+        reach, speed, acceleration = self.half_widths[:, 0]
+        z = [inverse(shape.q - self.box.middle, reach), inverse(shape.v, speed)]
+        if shape.path is not None:
+            rest = shape.path.q[[0, -1]] - self.box.middle
+            times = np.log(shape.path.u / self.box.usual_segment_time) / SPREAD
+            times = SPREAD * np.arctanh(np.clip(times, -NEAR_LIMIT, NEAR_LIMIT))
+            z += [inverse(shape.a, acceleration), inverse(rest, reach), times]
+        return np.concatenate(z)
 
     def points_at(self, z: Array) -> PointsShape:
         """Points of variables z, and the path through them where they have one."""

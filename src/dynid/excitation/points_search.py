@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -112,6 +112,16 @@ ROUNDS = 3
 SHRINKINGS = 80
 TORQUE_RATE, POSES_RATE = 200.0, 10.0
 """Samples per second at which torques are checked, and poses to shrink about are tried."""
+COARSE, FINE, MOST_INSTANTS = 9, 0.25, 32
+"""Instants of a segment at which torques are seen; angle (rad) between finer ones, and the most of them."""
+RESTORATIONS, RESTORING, NEARLY = 4, 60, 1.01
+"""How often, and by how many iterations, a motion is moved into its limits, and the use at which that is enough."""
+SLOWER = (1.0, 1.01, 1.03, 1.1, 1.25, 1.5, 2.0)
+"""Factors by which a motion is slowed down where torques exceed their limits."""
+RESTORING_TIME, RESTORING_SHARE = 2.0, 0.25
+"""Seconds, and share of what is left of a time budget, that are kept for that."""
+CLOSE = 1.01
+"""What making a motion valid may cost at the end of a search."""
 CELL_WEIGHT = 0.1
 """Of the penalty of missing clearance beside squared relative excesses over the limits."""
 DRAWN_TOGETHER = 0.3
@@ -128,7 +138,8 @@ class PointsSearch:
     """The problem that each start solves.
 
     tight (5, n) shrinks reach, speed, acceleration, jerk and torques at the instants tried; effort: None where no
-    torque is limited or known; clearance: None without a cell, buffer: what is kept beyond it (m).
+    torque is limited or known; instants: of each segment at which torques are seen, both ends included; clearance: None
+    without a cell, buffer: what is kept beyond it (m).
     """
 
     rows: BaseRows
@@ -138,6 +149,12 @@ class PointsSearch:
     effort: Effort | None = None
     clearance: Clearance | None = None
     buffer: float = BUFFER
+    instants: int = COARSE
+
+    def with_fine_instants(self) -> PointsSearch:
+        """The search with as many instants at which torques are seen as joints may turn by FINE between two of them."""
+        turns = float((self.unknowns.box.speed * self.unknowns.box.usual_segment_time).max())
+        return replace(self, instants=int(np.clip(np.ceil(turns / FINE), COARSE, MOST_INSTANTS)) + 1)
 
     def value_and_gradient(
         self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None
@@ -172,7 +189,7 @@ class PointsSearch:
         else:
             over = excess_over_bounds(shape.path, BASIS, (box.middle, *bounds[:3]))
         if self.effort is not None:
-            over = over + self.effort.excess_over_limits(shape.path, self.tight[4])
+            over = over + self.effort.excess_over_limits(shape.path, self.tight[4], self.instants)
         if self.clearance is not None:
             over = over + self.clearance.penalty_along_path(shape.path, self.buffer).scaled(CELL_WEIGHT)
         return over
@@ -186,9 +203,7 @@ class PointsSearch:
     def tighten_limits(self, z: Array) -> PointsSearch:
         """Return the search with limits tightened by what the motion exceeds them between the sampled instants."""
         shape = self.unknowns.points_at(z)
-        torque = np.ones(self.tight.shape[1])
-        if self.effort is not None:
-            torque = np.clip(self.effort.use_of_limits(shape.motion(TORQUE_RATE)), 1.0, 1.5)
+        torque = np.clip(self.torque_use(shape), 1.0, 1.5)
         more = 0.0 if self.clearance is None or violation_of_path(shape, self.clearance) is None else BUFFER
         tight = self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque])
         return replace(self, tight=tight, buffer=self.buffer + more)
@@ -204,6 +219,33 @@ class PointsSearch:
             x = np.sin(part).reshape(-1, len(box.reach))
             part[:] = np.arcsin(np.clip(free + DRAWN_TOGETHER * (x - free), -0.98, 0.98)).ravel()
         return z
+
+    def make_valid(self, z: Array, time_left: Callable[[], float]) -> tuple[float, PointsShape | None]:
+        """The better one of the motion slowed down and the motion shrunk until all limits hold, with its criterion.
+
+        Of a motion after `restore_limits` little is left to do. None, and infinity, where torque limits stop it however
+        small it is.
+        """
+        z = self.restore_limits(z, time_left)
+        shapes = [self.shrink_into_limits(z), *([self.slow_into_limits(z)] if self.unknowns.has_motion else [])]
+        ranked = sorted(((self.criterion_value(shape), k) for k, shape in enumerate(shapes)))
+        return ranked[0][0], shapes[ranked[0][1]]
+
+    def slow_into_limits(self, z: Array) -> PointsShape | None:
+        """Slow the motion down until no limit is broken at any instant; positions alone are shrunk about mid-range.
+
+        Postures, and with them the torques against gravity, stay as they are. None where that is not enough.
+        """
+        shape = self.unknowns.points_at(z)
+        reach = np.maximum(self.use_of_limits(shape)[0], 1.0)
+        shape = shape.shrink_about((1.0 - 1e-12) / reach, self.unknowns.box.middle) if reach.max() > 1.0 else shape
+        _, speed, acceleration, jerk = self.use_of_limits(shape).max(axis=1)
+        least = max(1.0, speed, np.sqrt(acceleration), np.cbrt(jerk)) * (1.0 + 1e-12)
+        for slower in SLOWER:
+            found = shape.slowed(least * slower)
+            if self.torques_and_cell_fit(found):
+                return found
+        return None
 
     def shrink_into_limits(self, z: Array) -> PointsShape | None:
         """Shrink each joint's motion about its mid-range until no limit is broken at any instant.
@@ -221,6 +263,54 @@ class PointsSearch:
             if self.effort is None and self.clearance is None
             else shrink_to_fit(shape, self.effort, self.clearance)
         )
+
+    def restore_limits(self, z: Array, time_left: Callable[[], float]) -> Array:
+        """Move the variables by little until nearly all limits hold: descend on what exceeds tightened ones.
+
+        Only limits that were exceeded are tightened. Shrinking a motion as a whole would move its far points by much,
+        to where gravity may ask for other torques.
+        """
+        search = self.with_fine_instants()
+
+        def stop_in_time(intermediate_result: OptimizeResult) -> None:
+            if time_left() <= 0.0:
+                raise StopIteration
+
+        for _ in range(RESTORATIONS):
+            shape = self.unknowns.points_at(z)
+            if shape.path is None or time_left() <= 0.0:
+                break
+            if self.use_of_limits(shape).max() <= NEARLY and self.torques_and_cell_fit(shape):
+                break
+            search = search.tighten_limits(z)
+            z = np.asarray(minimize(
+                search.excess_and_gradient, z, jac=True, method="L-BFGS-B", callback=stop_in_time,
+                options={"maxiter": RESTORING, "maxcor": 20, "ftol": 1e-12},
+            ).x)  # fmt: skip
+        return z
+
+    def torques_and_cell_fit(self, shape: PointsShape) -> bool:
+        """Whether a motion keeps its torque limits, and clear of the cell where there is one."""
+        fits = bool(self.torque_use(shape).max() <= 1.0)
+        return fits and (self.clearance is None or violation_of_path(shape, self.clearance) is None)
+
+    def torque_use(self, shape: PointsShape) -> Array:
+        """Peak torques over their limits, (n,); 0 where none is limited."""
+        if self.effort is None:
+            return np.zeros(self.tight.shape[1])
+        return self.effort.use_of_limits(shape.motion(TORQUE_RATE))
+
+    def excess_and_gradient(self, z: Array) -> tuple[float, Array]:
+        """Squared excess over the limits at the instants tried, and its gradient."""
+        shape = self.unknowns.points_at(z)
+        try:
+            over = self._excess_over_limits(shape)
+        except (LoopError, DeadPointError):
+            return WALL, np.zeros_like(z)
+        assert over is not None
+        inner = slice(1, -1)
+        by = (over.by_q[inner], over.by_v[inner], over.by_a[inner])
+        return over.value, self.unknowns.pull_back(z, by, over.by_q[[0, -1]], over.by_u)
 
     def with_entry_scale(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
         """Return the stage with the largest entry of W at its start as the scale of entries."""
@@ -282,10 +372,9 @@ class BestShape:
         """Remember the variables z at which the search is now."""
         self.z = np.array(z)
 
-    def accept_if_better(self) -> None:
+    def accept_if_better(self, time_left: Callable[[], float] = lambda: np.inf) -> None:
         """Keep the shape at the current variables if it is better than the best so far."""
-        shape = self.search.shrink_into_limits(self.z)
-        value = self.search.criterion_value(shape)
+        value, shape = self.search.make_valid(self.z, time_left)
         if self.shape is None or value < self.value:
             self.shape, self.start, self.value = shape, self.z, value
 
@@ -339,38 +428,65 @@ def shrink_to_fit(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundPoints:
-    """The variables z that a start ended with, and how it came to them."""
+    """The variables z that a start ended with, how it came to them, and the valid shape there, if there is one."""
 
     start: int
     z: Array
     recorder: Recorder
+    shape: PointsShape | None
 
 
 def search_points_from_start(
-    problem: tuple[PointsSearch, int], k: int, time_left: Callable[[], float]
+    problem: tuple[PointsSearch, int, tuple[Array, ...]], k: int, time_left: Callable[[], float]
 ) -> tuple[float, FoundPoints]:
-    """Run all stages from start k of a seed; return the true criterion and what was found."""
-    search, seed = problem
+    """Run all stages from start k: variables that were handed in, then random ones of a seed.
+
+    Return the true criterion and what was found; what was handed in is not led away by the softest stage.
+    """
+    search, seed, given = problem
     recorder = Recorder()
-    z = search.unknowns.random_start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k]))
-    best = BestShape(search, search.start_in_free_posture(z, seed + k))
-    for stage in search.goal.stages():
-        if time_left() > 0.0:
-            best.set_current(search.descend(best.z, stage, time_left, best.set_current, recorder))
-    value = search.criterion_value(search.shrink_into_limits(best.z))
+    descent_left = _time_for_descent(search, time_left)
+    stages, drawn = search.goal.stages(), k - len(given)
+    if drawn < 0:
+        best = BestShape(search, given[k])
+        stages = stages[1:]
+    else:
+        rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(drawn + 1)[drawn])
+        z = search.unknowns.random_start(rng)
+        best = BestShape(search, search.start_in_free_posture(z, seed + drawn))
+    for number, stage in enumerate(stages):
+        if number == len(stages) - 1:
+            search = search.with_fine_instants()
+        if descent_left() > 0.0:
+            best.set_current(search.descend(best.z, stage, descent_left, best.set_current, recorder))
+    value, shape = search.make_valid(best.z, time_left)
     recorder.pause_clock()
-    return value, FoundPoints(k, best.z, recorder)
+    return value, FoundPoints(k, best.z, recorder, shape)
+
+
+def _time_for_descent(search: PointsSearch, time_left: Callable[[], float]) -> Callable[[], float]:
+    """Time that descents may take: less what is kept to make a motion valid, where torques are limited."""
+    kept = (
+        0.0
+        if search.effort is None and search.clearance is None
+        else min(RESTORING_TIME, RESTORING_SHARE * max(0.0, time_left()))
+    )
+    return lambda: time_left() - kept
 
 
 def refine_best_start(best: BestShape, time_left: Callable[[], float], recorder: Recorder) -> None:
     """Descend once more from the best start, in place, with limits tightened by what was exceeded before."""
     last = replace(best.search.goal.stages()[-1], iterations=2 * ITERATIONS)
+    best.search = best.search.with_fine_instants()
     for _ in range(ROUNDS):
-        if time_left() <= 0.0 or best.start is None:
+        descent_left = _time_for_descent(best.search, time_left)
+        if descent_left() <= 0.0 or best.start is None:
             return
         best.search = best.search.tighten_limits(best.start)
-        best.set_current(best.search.descend(best.start, last, time_left, best.set_current, recorder))
-        best.accept_if_better()
+        best.set_current(best.search.descend(best.start, last, descent_left, best.set_current, recorder))
+        best.accept_if_better(time_left)
+        if best.value <= CLOSE * best.search.criterion_value(best.search.unknowns.points_at(best.z)):
+            return
 
 
 # Points (q, v) whose energy differences reveal the base parameters, and a motion through them.
@@ -402,12 +518,14 @@ def design_points(
     on_history: Callable[[SearchHistory], None] | None = None,
     target: Array | None = None,
     clearance: Clearance | None = None,
+    begin: Sequence[PointsShape] = (),
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
     `on_history` is told how the search went. target (k, b): rows of criterion v. clearance: of the motion in a cell.
+    begin: shapes of as many points to start from beside the random ones.
     """
     box = _checked_point_limits(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.rows_per_sample
@@ -422,17 +540,18 @@ def design_points(
     search = PointsSearch(rows, goal, PointVariables(box, points + 1), tight, effort, clearance)
     left = time_left()
     budget = left if np.isfinite(left) else None
-    candidates = run_starts(search_points_from_start, (search, seed), list(range(starts)), budget, on_progress)
+    given = tuple(search.unknowns.variables_of(shape) for shape in begin)
+    numbers = list(range(len(given) + starts))
+    candidates = run_starts(search_points_from_start, (search, seed, given), numbers, budget, on_progress)
     taken = candidates.found[0][1]
-    best = BestShape(search, taken.z)
-    best.accept_if_better()
+    best = BestShape(search, taken.z, taken.shape, taken.z, candidates.found[0][0])
     stopped = candidates.interrupted
     if not stopped:
         taken.recorder.resume_clock()
         try:
             refine_best_start(best, time_left, taken.recorder)
         except KeyboardInterrupt:
-            best.accept_if_better()
+            best.accept_if_better(time_left)
             stopped = True
         taken.recorder.pause_clock()
     if best.shape is None and clearance is not None:
@@ -454,7 +573,7 @@ def design_points(
              for value, found in candidates.found if np.isfinite(value)),
             key=lambda descent: descent.start,
         )  # fmt: skip
-        on_history(SearchHistory(criterion, tuple(descents), taken.start, starts, stopped))
+        on_history(SearchHistory(criterion, tuple(descents), taken.start, len(numbers), stopped))
     return best.shape
 
 

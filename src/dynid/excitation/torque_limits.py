@@ -14,9 +14,6 @@ from dynid.robot.transform import Array
 
 _SAFETY = 0.97
 """The optimiser keeps this share of a torque limit, the check all of it."""
-_INSTANTS = 9
-"""Instants of a path's segment at which its torques are seen, both ends included."""
-_BASIS = hermite_values(np.linspace(0.0, 1.0, _INSTANTS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,9 +49,10 @@ class Effort:
         weights = by_tau.reshape(-1, 1) * self.XB
         return float((over**2).sum() / len(motion)), rows.adjoint(weights)
 
-    def excess_over_limits(self, path: Quintics, share: Array) -> PathGradient:
-        """Sum of squared torques beyond a share (n,) of the limits, over instants of a path's segments."""
-        return penalty_along_path(path, _BASIS, replace(self, limit=self.limit * share).torque_penalty)
+    def excess_over_limits(self, path: Quintics, share: Array, instants: int) -> PathGradient:
+        """Sum of squared torques beyond a share (n,) of the limits, over so many instants of a path's segments."""
+        basis = hermite_values(np.linspace(0.0, 1.0, instants))
+        return penalty_along_path(path, basis, replace(self, limit=self.limit * share).torque_penalty)
 
     def torque_shares(self, motion: Motion) -> Array:
         """Torque over limit at each sample, (N, n), with its sign."""

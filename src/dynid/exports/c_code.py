@@ -254,6 +254,7 @@ _COLUMNS = {
     "stribeck": "exp(-(w / 0.5) * (w / 0.5)) * sign * (1.0 - rest[m]) + rest[m] * held",
     "spring": "x",
     "lag": "lag",
+    "rest": "all * held",
 }
 """Columns of friction blocks in C: x, v of a motor, r, w the same in rad-like units of its range."""
 

@@ -584,12 +584,22 @@ def _remarks(check: JointCheck, found: Inspection) -> list[Message]:
     if own is None:
         return said
     best = max(check.matches, key=lambda match: match.explained)
-    if own.explained > EXPLAINED and own.scale < 0.0:
+    if own.gravity < -0.3:
+        said.append(Message(
+            "gravity_reversed", "the gravity torques of joint {joint} have the other sign than the rest of its torque",
+            "is the robot mounted upside down? give {gravity}", joint=joint, gravity=Option("gravity"),
+        ))  # fmt: skip
+    elif abs(own.gravity) < 0.3:
+        said.append(Message(
+            "gravity_missing", "there are no gravity torques in the torque of joint {joint}",
+            "record it without compensation of gravity, or give {gravity}", joint=joint, gravity=Option("gravity"),
+        ))  # fmt: skip
+    elif own.explained > EXPLAINED and own.scale < 0.0:
         said.append(Message(
             "torque_reversed", "the torque of joint {joint} is reversed: {scale:.3g} times that of the nominal model",
             "turn it with {sign}", joint=joint, scale=own.scale, sign=Option("sign", [f"tau.{joint}"]),
         ))  # fmt: skip
-    elif own.explained < EXPLAINED < best.explained - 0.2 and best.joint != joint:
+    elif best.explained > max(EXPLAINED, own.explained + 0.2):
         said.append(Message(
             "torque_of_other_joint", "the torque of joint {joint} looks like that of joint {other}",
             "check the order of the columns of tau", joint=joint, other=best.joint,
@@ -598,16 +608,6 @@ def _remarks(check: JointCheck, found: Inspection) -> list[Message]:
         said.append(Message(
             "torque_scaled", "the torque of joint {joint} is {scale:.3g} times that of the nominal model",
             "check its unit, or give {gain}", joint=joint, scale=own.scale, gain=Option("gain"),
-        ))  # fmt: skip
-    if own.explained > EXPLAINED and own.gravity < -0.3:
-        said.append(Message(
-            "gravity_reversed", "the gravity torques of joint {joint} have the other sign than the rest of its torque",
-            "is the robot mounted upside down? give {gravity}", joint=joint, gravity=Option("gravity"),
-        ))  # fmt: skip
-    elif own.explained > EXPLAINED and abs(own.gravity) < 0.3:
-        said.append(Message(
-            "gravity_missing", "there are no gravity torques in the torque of joint {joint}",
-            "record it without compensation of gravity, or give {gravity}", joint=joint, gravity=Option("gravity"),
         ))  # fmt: skip
     return said
 
@@ -667,8 +667,9 @@ def _match_torque(
     explained = 1.0 - after / before if before > 0.0 and np.ptp(nominal) > 0.0 else 0.0
     ratio, moving = np.nan, nominal - gravity
     if name == joint and min(gravity.std(), moving.std()) > 0.15 * nominal.std() > 0.0:
-        apart, _ = rest(np.column_stack([gravity, moving, friction]))
-        ratio = float(apart[0] / apart[1]) if apart[1] else np.nan
+        apart, after_apart = rest(np.column_stack([gravity, moving, friction]))
+        is_sure = before > 0.0 and 1.0 - after_apart / before > EXPLAINED and apart[1]
+        ratio = float(apart[0] / apart[1]) if is_sure else np.nan
     return TorqueMatch(joint, column, float(x[0]), float(explained), ratio)
 
 

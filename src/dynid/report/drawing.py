@@ -1,27 +1,88 @@
-"""The robot as a skeleton in space: links as lines, joints with their axes, the frames of base and last link."""
+"""The robot as a skeleton in space, drawn by the page on a canvas: links as lines, joints with their axes, frames."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from dynid.dynamics.kernels.geometry import Poses, link_poses
+from dynid.dynamics.kernels.geometry import Poses, link_poses, tree_arrays
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DynidError
-from dynid.report.elements import Figure, Trace, escape_plot_text, typed_array
+from dynid.report.elements import escape_control_characters, script_json, typed_array
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
-AXES = ("#d1495b", "#3a9d5d", "#3b82c4")
-LINK, REVOLUTE, PRISMATIC, PATH = "#7b8494", "#e08a00", "#9a6bb0", "#3b82c4"
-BASE = 0.15
-"""Length of the base's axes over the robot's size."""
+HINT = (
+    "Drag to turn, arrow keys too. Orange: axes of revolute joints; purple: of prismatic ones; red, green, blue: x, y, "
+    "z of the base and of the last link."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skeleton:
+    """A robot that the page poses and draws; label: what a person who cannot see it is told; clocks: see `poses`.
+
+    poses: of every recording that it can replay, instants (K,) and positions (K, joints of the tree), else one posture.
+    """
+
+    robot: Robot
+    poses: Sequence[tuple[Array, Array]]
+    label: str
+    note: str = HINT
+    shows_path: bool = False
+
+    @property
+    def json(self) -> str:
+        """Geometry and poses as JSON for a script element."""
+        return script_json({**geometry(self.robot), **self._bounds(), "poses": [
+            {"t": typed_array(t), "q": typed_array(q)} for t, q in self.poses
+        ], "path": self.shows_path})  # fmt: skip
+
+    def _bounds(self) -> dict[str, Any]:
+        """Centre and radius of a ball that holds the robot in all poses, in m."""
+        some = [q[:: max(1, len(q) // 50)] for _, q in self.poses]
+        points = np.concatenate([p for q in some for p in link_poses(self.robot, q).position.values()])
+        centre = 0.5 * (points.min(axis=0) + points.max(axis=0))
+        return {"centre": centre.tolist(), "size": max(float(np.linalg.norm(points - centre, axis=1).max()), 0.05)}
+
+
+def geometry(robot: Robot) -> dict[str, Any]:
+    """Links of a robot in an order where parents come first, for a script that poses them.
+
+    Of each link: parent, kind (0 fixed, 1 revolute, 2 prismatic), place of its joint among those of the tree, rotation
+    A + B sin q + C cos q (27 numbers), translation, axis and the joint's name; loops: link and point where one closes.
+    """
+    tree = tree_arrays(robot)
+    place = {int(k): i for i, k in enumerate(tree.link)}
+    number = {link.name: k for k, link in enumerate(robot.links)}
+    links = [
+        {
+            "parent": int(tree.parent[i]), "kind": int(tree.kind[i]), "joint": int(tree.joint[i]),
+            "rotation": np.asarray(tree.rotation[i]).ravel().tolist(), "translation": tree.translation[i].tolist(),
+            "axis": tree.axis[i].tolist(), "name": escape_control_characters(robot.links[int(tree.link[i])].joint),
+        }
+        for i in range(len(tree.link))
+    ]  # fmt: skip
+    loops = [
+        {"link": place.get(number.get(name, -1), -1), "point": np.asarray(point).tolist()}
+        for closure in robot.closures
+        for name, point in zip(closure.links, closure.points, strict=True)
+    ]
+    return {"links": links, "loops": loops}
+
+
+def tree_positions(robot: Robot, q: Array) -> Array:
+    """Positions (N, joints of the tree) for those of the active joints (N, n); loops are closed."""
+    loops = loop_map(robot)
+    return np.asarray(q if loops is None else loops.tree_motion(q, np.zeros_like(q), np.zeros_like(q)).q)
 
 
 def tree_poses(robot: Robot, q: Array) -> Poses:
     """Poses of all links for positions (N, n) of the active joints; loops are closed."""
-    loops = loop_map(robot)
-    tree = q if loops is None else loops.tree_motion(q, np.zeros_like(q), np.zeros_like(q)).q
-    return link_poses(robot, np.asarray(tree))
+    return link_poses(robot, tree_positions(robot, q))
 
 
 def middle_posture(robot: Robot) -> Array:
@@ -30,110 +91,26 @@ def middle_posture(robot: Robot) -> Array:
     return np.asarray(np.where(limited[:, None], robot.limits.position, 0.0).mean(axis=1))
 
 
-def draw_robot(robot: Robot, posture: Array) -> Figure | None:
-    """Figure of the skeleton at a posture (n,); None where loops cannot be closed there."""
+def draw_robot(robot: Robot, posture: Array) -> Skeleton | None:
+    """Skeleton at a posture (n,); None where loops cannot be closed there."""
+    return draw_recordings(robot, [(np.zeros(1), posture[None])], f"Skeleton of {robot.name}, to be turned")
+
+
+def draw_recordings(
+    robot: Robot, recordings: Sequence[tuple[Array, Array]], label: str, *, shows_path: bool = False
+) -> Skeleton | None:
+    """Skeleton that replays recordings: instants (K,) and positions (K, n); None where loops cannot be closed."""
     try:
-        poses = tree_poses(robot, posture[None])
+        poses = [(t, tree_positions(robot, q)) for t, q in recordings]
     except DynidError:
         return None
-    points = {k: p[0] for k, p in poses.position.items()}
-    size = max(float(np.ptp(np.array(list(points.values())), axis=0).max()), 0.1)
-    traces = [_link_traces(robot, poses, points)]
-    traces += [_frame_trace(points[-1], np.eye(3), BASE * size, "base")]
-    last = robot.topological_order[-1]
-    traces += [
-        _frame_trace(
-            points[last], poses.rotation[last][0], 0.14 * size, f"frame of {escape_plot_text(robot.links[last].name)}"
-        )
-    ]
-    for kind, colour in (("revolute", REVOLUTE), ("prismatic", PRISMATIC)):
-        traces += _joint_traces(robot, poses, points, kind, colour, 0.09 * size)
-    return Figure(
-        f"Skeleton of {robot.name} in three dimensions, to be turned with the mouse or a finger",
-        traces, space_layout(np.array(list(points.values()))), 460,
-        "Drag to turn, scroll or pinch to zoom. Orange: axes of revolute joints; violet: of prismatic ones; "
-        "red, green, blue: x, y, z of the base and of the last link.",
-    )  # fmt: skip
+    note = HINT
+    if shows_path:
+        last = robot.links[robot.topological_order[-1]].name
+        note = f"Blue: path of the frame of {last}. {HINT}"
+    return Skeleton(robot, poses, label, note, shows_path)
 
 
-def draw_path(robot: Robot, q: Array) -> Figure | None:
-    """Figure of the last link's path along positions (N, n), with the skeleton where it begins."""
-    start = draw_robot(robot, q[0])
-    if start is None:
-        return None
-    try:
-        poses = tree_poses(robot, q)
-    except DynidError:
-        return None
-    last = robot.topological_order[-1]
-    name = escape_plot_text(robot.links[last].name)
-    path = _line_trace(poses.position[last], PATH, 4, f"path of {name}")
-    note = f"Blue: path of the frame of {robot.links[last].name}; the skeleton stands where it begins. {start.note}"
-    label = f"Path of the last link of {robot.name} in three dimensions"
-    layout = space_layout(np.concatenate([poses.position[last], [p[0] for p in poses.position.values()]]))
-    return Figure(label, [path, *start.traces], layout, start.height, note)
-
-
-def space_layout(points: Array) -> dict[str, object]:
-    """Layout of a drawing in space: a cube around points (N, 3) and axes there, so that every robot fits."""
-    low, high = points.min(axis=0), points.max(axis=0)
-    middle, half = (low + high) / 2.0, (0.5 + BASE) * max(float((high - low).max()), 0.1)
-    axes = {
-        f"{x}axis": {
-            "title": {"text": f"{x} [m]"}, "showbackground": False, "nticks": 5,
-            "range": [float(centre - half), float(centre + half)],
-        }
-        for x, centre in zip("xyz", middle, strict=True)
-    }  # fmt: skip
-    camera = {"eye": {"x": 1.25, "y": -1.5, "z": 0.7}, "center": {"x": 0, "y": 0, "z": -0.08}}
-    return {
-        "scene": {**axes, "aspectmode": "cube", "camera": camera, "dragmode": "orbit"},
-        "margin": {"l": 0, "r": 0, "t": 0, "b": 0}, "showlegend": False,
-    }  # fmt: skip
-
-
-def _link_traces(robot: Robot, poses: Poses, points: dict[int, Array]) -> Trace:
-    """Trace of lines from frame to frame, and to the points at which loops are closed."""
-    rows: list[Array] = []
-    for k, link in enumerate(robot.links):
-        rows += [points[link.parent], points[k], np.full(3, np.nan)]
-    place = {link.name: k for k, link in enumerate(robot.links)}
-    for closure in robot.closures:
-        for name, point in zip(closure.links, closure.points, strict=True):
-            k = place.get(name, -1)  # or the base
-            rows += [points[k], points[k] + poses.rotation[k][0] @ point, np.full(3, np.nan)]
-    return _line_trace(np.array(rows), LINK, 9, "links")
-
-
-def _joint_traces(
-    robot: Robot, poses: Poses, points: dict[int, Array], kind: str, colour: str, half: float
-) -> list[Trace]:
-    """Traces of lines along the axes of the joints of one kind, and markers at them."""
-    own = [k for k in robot.tree_joints if robot.links[k].kind == kind]
-    if not own:
-        return []
-    axes = {k: poses.rotation[k][0] @ robot.links[k].axis for k in own}
-    rows = [x for k in own for x in (points[k] - half * axes[k], points[k] + half * axes[k], np.full(3, np.nan))]
-    centres = np.array([points[k] for k in own])
-    names = [escape_plot_text(robot.links[k].joint) for k in own]
-    marks = {
-        **_line_trace(centres, colour, 1, kind), "mode": "markers", "marker": {"size": 4, "color": colour},
-        "hovertext": names, "hoverinfo": "text",
-    }  # fmt: skip
-    return [_line_trace(np.array(rows), colour, 6, kind), marks]
-
-
-def _frame_trace(origin: Array, rotation: Array, length: float, name: str) -> Trace:
-    """Trace of the three coloured axes of a frame."""
-    rows = [x for k in range(3) for x in (origin, origin + length * rotation[:, k], origin)]
-    colours = [colour for colour in AXES for _ in range(3)]
-    return {**_line_trace(np.array(rows), "", 4, name), "line": {"width": 4, "color": colours}}
-
-
-def _line_trace(rows: Array, colour: str, width: int, name: str) -> Trace:
-    """Trace of a polyline in space; NaN breaks it."""
-    x, y, z = (typed_array(column) for column in rows.T)
-    return {
-        "type": "scatter3d", "mode": "lines", "x": x, "y": y, "z": z, "name": name, "hoverinfo": "name",
-        "line": {"color": colour, "width": width}, "connectgaps": False,
-    }  # fmt: skip
+def draw_path(robot: Robot, t: Array, q: Array) -> Skeleton | None:
+    """Skeleton that replays a motion, with the last link's path along positions (N, n)."""
+    return draw_recordings(robot, [(t, q)], f"Skeleton of {robot.name} and the path of its last link", shows_path=True)

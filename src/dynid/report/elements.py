@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -21,8 +21,12 @@ from dynid.robot.transform import Array
 
 PLUS_MINUS, STAR, ARROW = "\N{PLUS-MINUS SIGN}", "\N{BLACK STAR}", "\N{RIGHTWARDS ARROW}"
 
-COLOURS = ("#3b82c4", "#d1495b", "#3a9d5d", "#9a6bb0", "#e08a00", "#0e9594", "#a0703c", "#7b8494")
-"""One per joint, readable on light and on dark ground."""
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+"""Colours of Okabe and Ito that can be told apart by colour-blind people, on light and on dark ground."""
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""One per joint beside its colour, so that curves differ without colours as well."""
 
 LONGEST = 36
 """Characters of a name that a figure has room for."""
@@ -33,6 +37,11 @@ STEERING = re.compile(
 """Controls and formats of Unicode (Cc, Cf) but line ends and tabulators: they could make a name read as another."""
 
 
+def joint_dash(joint: int) -> str:
+    """Dash pattern of a joint's curve."""
+    return DASHES[joint % len(DASHES)]
+
+
 def number_text(value: float, digits: int = 4) -> str:
     """A number with some digits, without an exponent where it is of usual size."""
     if not math.isfinite(value):
@@ -40,6 +49,25 @@ def number_text(value: float, digits: int = 4) -> str:
     if value == 0.0 or not 1e-5 < abs(value) < 1e7:
         return f"{value:.{digits}g}"
     return np.format_float_positional(value, precision=digits, fractional=False, trim="-", unique=False)
+
+
+def value_and_half_width_text(value: float, half: float, digits: int = 5) -> tuple[str, str]:
+    """Value and half width of its interval as texts: the half width with two digits, the value down to its last one.
+
+    Without a finite half width the value has `digits` digits and the half width is a dash.
+    """
+    if not (math.isfinite(value) and math.isfinite(half) and half > 0.0):
+        return number_text(value, digits), "0" if half == 0.0 else "-"
+    place = math.floor(math.log10(half)) - 1
+    if round(half / 10.0**place) >= 100:  # 0.0996 becomes 0.10
+        place += 1
+    size = max(abs(value), half)
+    if 1e-4 < size < 1e7 and place < 5:
+        shown = max(0, -place)
+        return f"{round(value, -place) + 0.0:.{shown}f}", f"{round(half, -place):.{shown}f}"  # never -0
+    power = math.floor(math.log10(size))
+    shown = max(0, power - place)
+    return f"{value / 10.0**power:.{shown}f}e{power:+03d}", f"{half / 10.0**power:.{shown}f}e{power:+03d}"
 
 
 def percent_text(share: float) -> str:
@@ -77,19 +105,32 @@ Trace = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Figure:
-    """traces and layout in Plotly's words; label: what a person who cannot see it is told; height in px."""
+    """traces and layout in Plotly's words; label: what a person who cannot see it is told; height in px.
+
+    columns: arrays that several traces share; a trace names one in place of an array. clock: number of the recording
+    over whose time it is drawn, -1 for other figures; channel: which of its channels. heading: shown above it.
+    """
 
     label: str
     traces: Sequence[Trace]
     layout: Mapping[str, Any]
     height: int = 320
     note: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    clock: int = -1
+    channel: int = -1
+    heading: Sequence[tuple[str, str]] = ()
 
     @property
     def json(self) -> str:
-        """Figure as JSON for a script element, which no character of it can end."""
-        text = json.dumps({"data": list(self.traces), "layout": dict(self.layout)}, ensure_ascii=True, allow_nan=False)
-        return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+        """Figure as JSON for a script element."""
+        return script_json({"data": list(self.traces), "layout": dict(self.layout), "columns": dict(self.columns)})
+
+
+def script_json(content: Mapping[str, Any]) -> str:
+    """Content as JSON for a script element, which no character of it can end."""
+    text = json.dumps(content, ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def typed_array(x: Array) -> dict[str, Any]:
@@ -99,11 +140,16 @@ def typed_array(x: Array) -> dict[str, Any]:
     return packed if data.ndim == 1 else packed | {"shape": ", ".join(map(str, data.shape))}
 
 
-def line_trace(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
-    """Trace of a curve; `name` must have gone through `escape_plot_text` if it comes from a file."""
+def line_trace(x: Array | str, y: Array | str, name: str, colour: str, **more: Any) -> Trace:
+    """Trace of a curve, x and y arrays or names of the figure's columns.
+
+    `name` must have gone through `escape_plot_text` if it comes from a file. A colour may be the name of one that the
+    page chooses by its ground.
+    """
     width, dash = more.pop("width", 1.4), more.pop("dash", "solid")
+    of_x, of_y = (data if isinstance(data, str) else typed_array(data) for data in (x, y))
     return {
-        "type": "scatter", "mode": "lines", "x": typed_array(x), "y": typed_array(y), "name": name,
+        "type": "scatter", "mode": "lines", "x": of_x, "y": of_y, "name": name,
         "line": {"color": colour, "width": width, "dash": dash}, **more,
     }  # fmt: skip
 
@@ -142,12 +188,16 @@ def titled_axis(title: str, **more: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """value: what is sorted by, the text where missing; mark: a class of the style sheet; bar: filled share (0..1)."""
+    """value: what is sorted by, the text where missing; mark: a class of the style sheet; bar: filled share (0..1).
+
+    moment: recording, instant (s) and channel to which a click on the cell takes all figures.
+    """
 
     text: str
     value: float | str | None = None
     mark: str = ""
     bar: float | None = None
+    moment: tuple[int, float, int] | None = None
 
     @property
     def sort_key(self) -> str:
@@ -157,12 +207,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """head: titles of the columns; words: how many columns at the left are texts, all others are numbers."""
+    """head: titles of the columns; words: how many columns at the left are texts, all others are numbers.
+
+    groups: of each row, by joint or link, where rows can be grouped; essential: whether each row is, where that can be
+    asked for.
+    """
 
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     words: int = 1
+    groups: Sequence[str] = ()
+    essential: Sequence[bool] = ()
 
 
 def number_cell(value: float, text: str, mark: str = "", bar: float | None = None) -> Cell:

@@ -27,6 +27,7 @@ from dynid.report.elements import (
     Trace,
     corner_title,
     escape_plot_text,
+    joint_dash,
     line_trace,
     log_axis,
     number_cell,
@@ -260,7 +261,7 @@ class BeforeSection:
 
 @dataclass(frozen=True, slots=True)
 class MotionSection:
-    """Joint curves, limits as dashed lines in the same colour, and how much of each limit is used."""
+    """Joint curves, limits as thin dotted lines in the same colour, and how much of each limit is used."""
 
     name: str = "motion"
     title: str = "Motion"
@@ -295,7 +296,7 @@ class PathSection:
 
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any] | None:
         """Figure of the path in space; None where loops cannot be closed along the motion."""
-        drawing = draw_path(subject.excitation.robot, subject.motion.q)
+        drawing = draw_path(subject.excitation.robot, subject.motion.t, subject.motion.q)
         return None if drawing is None else {"drawing": drawing}
 
 
@@ -436,18 +437,21 @@ def _joint_curves_figure(subject: DesignedMotion, quantity: str, letter: str, pe
     traces: list[Trace] = []
     for j, name in enumerate(e.robot.joint_names):
         colour, own = COLOURS[j % len(COLOURS)], escape_plot_text(name)
-        traces.append(line_trace(motion.t, getattr(motion, letter)[:, j], own, colour, legendgroup=own))
+        traces.append(
+            line_trace(motion.t, getattr(motion, letter)[:, j], own, colour, dash=joint_dash(j), legendgroup=own)
+        )
         ends = motion.t[[0, -1]]
-        hidden = {"legendgroup": own, "showlegend": False, "hoverinfo": "skip", "dash": "dash", "width": 1}
+        hidden = {"legendgroup": own, "showlegend": False, "hoverinfo": "skip", "dash": "1px,4px", "width": 1}
         traces += [
             line_trace(ends, np.full(2, bound), own, colour, **hidden) for bound in _finite_limits(e, quantity, j)
         ]
     layout = {
         "title": corner_title(f"{quantity} [{raised(unit)}]"),
-        "xaxis": titled_axis("t [s]"),
-        "yaxis": titled_axis(""),
+        "xaxis": titled_axis("t [s]", unifiedhovertitle={"text": "t = %{x:.3f} s"}),
+        "yaxis": titled_axis("", fixedrange=True),
+        "hovermode": "x unified",
     }
-    return Figure(f"{quantity.capitalize()} of all joints with their limits", traces, layout, 360)
+    return Figure(f"{quantity.capitalize()} of all joints with their limits", traces, layout, 360, clock=0)
 
 
 def _finite_limits(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:

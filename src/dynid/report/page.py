@@ -8,12 +8,16 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from dynid.concurrency import run_after_fork
+from dynid.dynamics.friction import PLAIN
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import Identification, Origin
 from dynid.messages import Message
 from dynid.report.elements import escape_control_characters
-from dynid.report.replay import Replay
+from dynid.report.replay import Replay, nominal_values_by_name
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
@@ -80,10 +84,9 @@ run_after_fork(template_environment.cache_clear)  # its cache of templates has a
 
 @cache
 def plotly_script() -> str:
-    """Plotly's JavaScript, which holds no end of a script element."""
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
+    """Plotly's JavaScript (npm package `plotly.js-cartesian-dist-min`), which holds no end of a script element."""
+    text = (resources.files("dynid.report") / "plotly" / "plotly-cartesian.min.js").read_text(encoding="utf-8")
+    return text.replace("</script", "<\\/script")
 
 
 def _load_template(name: str) -> str:
@@ -128,6 +131,7 @@ class ReportSubject:
     """A result with its logs: those it was made from, and others that it had to predict.
 
     origin: of the page; page_warnings: warnings that are the page's own; further: those of what was done beside it.
+    truth: the robot that was simulated, where the logs are no recordings; it is shown in place of nominal values.
     """
 
     result: Identification
@@ -137,6 +141,20 @@ class ReportSubject:
     physical: StandardValues | None = None
     page_warnings: tuple[Message, ...] = ()
     further: tuple[Message, ...] = ()
+    truth: Robot | None = None
+
+    @property
+    def reference(self) -> tuple[str, Robot]:
+        """What identified values are compared with, in a word, and the robot that has it."""
+        return ("nominal", self.result.robot) if self.truth is None else ("true", self.truth)
+
+    @property
+    def reference_values(self) -> dict[str, float]:
+        """Values to compare the result's with, by name; friction only where no other terms share it."""
+        values = nominal_values_by_name(self.result, self.reference[1])
+        if set(self.result.friction) <= set(PLAIN):
+            return values
+        return {name: value for name, value in values.items() if name in self.result.equation.base.names}
 
     @property
     def warnings(self) -> tuple[Message, ...]:
@@ -148,6 +166,18 @@ class ReportSubject:
     def replays(self) -> tuple[Replay, ...]:
         """Replays of all logs, read again once: those of the result, then the others."""
         return (*self.used, *self.held_out)
+
+    @property
+    def nominal_nrmse(self) -> Array | None:
+        """NRMSE per channel of the nominal values, the mean over the logs not used, else over those used; or None."""
+        found = [replay.nominal_nrmse for replay in self.held_out or self.used if replay.nominal_nrmse is not None]
+        return np.mean(found, axis=0) if found else None
+
+    @property
+    def identified_nrmse(self) -> Array | None:
+        """NRMSE per channel of the result on the same logs as `nominal_nrmse`; None without logs."""
+        replays = self.held_out or self.used
+        return np.mean([replay.nrmse for replay in replays], axis=0) if replays else None
 
     @property
     def results(self) -> tuple[Identification, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from dynid.report.elements import (
     percent_text,
     titled_axis,
     typed_array,
+    unit_text,
+    value_and_half_width_text,
 )
 from dynid.report.page import ReportSubject, Section, StandardValues, render_page
 from dynid.report.replay import replay_logs
@@ -48,7 +51,9 @@ from dynid.report.sections.parameters import (
     ParametersSection,
     PhysicalSection,
     RobotSection,
+    group_of_parameter,
 )
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import hash_file, write_text
 
@@ -58,8 +63,15 @@ from dynid.storage.files import hash_file, write_text
 READABLE = 40
 """Parameters in the chart, those about which results differ most."""
 
-AGREE = 3.0
-"""Combined deviations within which two values agree."""
+SAME, AGREE = 2.0, 3.0
+"""Combined standard deviations within which two values are the same, and beyond which they disagree."""
+
+BY_CHANCE = 0.0455
+"""Share of equal values that differ by more than two standard deviations."""
+
+MOST_NAMED = 8
+PATTERNS, SYMBOLS = ("", "/", "x", ".", "-", "|"), ("circle", "square", "diamond", "cross", "x", "triangle-up")
+"""Of bars and markers, beside their colours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +146,58 @@ class ComparedResults:
         apart = [(abs(v - value), float(np.hypot(s, sigma))) for v, s, _ in found[1:]]
         return max(d / s if s > 0.0 else (np.inf if d > 1e-9 * abs(value) else 0.0) for d, s in apart)
 
+    @cached_property
+    def differences(self) -> dict[str, float]:
+        """Largest differences of the parameters that can be compared, in combined deviations, the largest first."""
+        if not self.is_same_robot:
+            return {}
+        found = {name: self.largest_difference(name) for name in self.parameters}
+        return {name: d for name, d in sorted(found.items(), key=lambda item: -item[1]) if not np.isnan(d)}
+
+    def error_group(self, k: int) -> tuple[object, ...]:
+        """What two results must share for their errors to be on one axis: robot, model, cut-off, validation data."""
+        r = self.results[k]
+        return r.robot.name, r.model, r.cutoff, r.validation.source
+
+    @property
+    def answer(self) -> str:
+        """Whether the results say the same, in words."""
+        if not self.is_same_robot:
+            return "These results are of different robots: their parameters cannot be compared."
+        count = len(self.differences)
+        if not count:
+            return "No parameter of these results can be compared: each groups other standard parameters."
+        beyond = [name for name, d in self.differences.items() if d > SAME]
+        if not beyond:
+            return f"The same within 2 sigma in all {count} parameters that can be compared."
+        worst = f"{beyond[0]} by {number_text(self.differences[beyond[0]], 2)} sigma"
+        if len(beyond) > count / 2:
+            return f"The results differ: {len(beyond)} of {count} parameters by more than 2 sigma, most {worst}."
+        names = ", ".join(beyond[:MOST_NAMED]) + (
+            f" and {len(beyond) - MOST_NAMED} more" if len(beyond) > MOST_NAMED else ""
+        )
+        return (
+            f"The same within 2 sigma but for {names} ({len(beyond)} of {count} parameters, most {worst}; about "
+            f"{BY_CHANCE * count * (len(self.results) - 1):.1g} would be by chance)."
+        )
+
+    @property
+    def errors_told(self) -> str:
+        """Which result predicts best, where that can be said."""
+        if len({self.error_group(k) for k in range(len(self.results))}) > 1:
+            return ""
+        errors = [r.validation.mean for r in self.results]
+        best = int(np.argmin(errors))
+        others = ", ".join(percent_text(e) for k, e in enumerate(errors) if k != best)
+        return f"{self.names[best]} has the least validation error: {percent_text(errors[best])} (others: {others})."
+
 
 @dataclass(frozen=True, slots=True)
 class OverviewSection:
-    """Verdicts and figures, one row per result."""
+    """The answer, then verdicts and figures, one row per result."""
 
     name: str = "overview"
-    title: str = "Verdicts"
+    title: str = "Do they agree?"
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """Table of verdicts and figures, one row per result, and the reasons."""
@@ -162,8 +219,12 @@ class OverviewSection:
             (n, r.verdict, tuple(dict.fromkeys(r.warnings)))
             for n, r in zip(subject.names, subject.results, strict=True)
         ]
-        alike = len({(r.model, r.cutoff, r.validation.source) for r in subject.results}) == 1
+        alike = len({subject.error_group(k) for k in range(len(subject.results))}) == 1
+        disagree = any(d > AGREE for d in subject.differences.values())
         return {
+            "answer": subject.answer,
+            "told": subject.errors_told,
+            "mark": "usable" if disagree or not subject.differences else "good",
             "table": Table("Results", head, rows, 6),
             "reasons": reasons,
             "alike": alike,
@@ -179,23 +240,37 @@ class ErrorsSection:
     title: str = "Validation errors"
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
-        """Bar chart of errors, one group per channel."""
-        channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
-        traces = [
-            {
-                "type": "bar", "name": escape_plot_text(name), "x": [channels.index(c) for c in r.channels],
-                "y": typed_array(100.0 * np.nan_to_num(r.validation.nrmse)),
-                "marker": {"color": COLOURS[k % len(COLOURS)]},
-            }
-            for k, (name, r) in enumerate(zip(subject.names, subject.results, strict=True))
-        ]  # fmt: skip
-        layout = {
-            "xaxis": {**name_axis(channels), "showgrid": False},
-            "yaxis": titled_axis("NRMSE on validation data [%]"),
-            "barmode": "group",
+        """Bar charts of errors, one for all results whose errors can be compared."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for k in range(len(subject.results)):
+            groups.setdefault(subject.error_group(k), []).append(k)
+        return {"figures": [_errors_chart(subject, own) for own in groups.values()]}
+
+
+def _errors_chart(subject: ComparedResults, own: Sequence[int]) -> Figure:
+    """Figure of the validation errors of results that can be compared, one group of bars per channel."""
+    channels = list(dict.fromkeys(c for k in own for c in subject.results[k].channels))
+    traces = [
+        {
+            "type": "bar", "name": escape_plot_text(subject.names[k]),
+            "x": [channels.index(c) for c in subject.results[k].channels],
+            "y": typed_array(100.0 * np.nan_to_num(subject.results[k].validation.nrmse)),
+            "marker": {
+                "color": COLOURS[k % len(COLOURS)],
+                "pattern": {"shape": PATTERNS[k % len(PATTERNS)], "solidity": 0.2, "fillmode": "overlay"},
+            },
         }
-        sources = list(zip(subject.names, (r.validation.source for r in subject.results), strict=True))
-        return {"drawing": Figure("Validation errors per channel", traces, layout, 340), "sources": sources}
+        for k in own
+    ]  # fmt: skip
+    layout = {
+        "xaxis": {**name_axis(channels), "showgrid": False},
+        "yaxis": titled_axis("NRMSE on validation data [%]"),
+        "barmode": "group", "showlegend": True,
+    }  # fmt: skip
+    first = subject.results[own[0]]
+    cutoff = "unfiltered" if first.cutoff is None else f"cut-off {first.cutoff:.3g} Hz"
+    what = f"{first.robot.name}, {first.model}, {cutoff}, validated on {first.validation.source}"
+    return Figure(f"Validation errors per channel: {what}", traces, layout, 320, heading=((what, "name"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,16 +282,21 @@ class IntervalsSection:
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """Table of values, and a chart of intervals where the same name means the same in all results."""
-        dispute = (
-            {name: subject.largest_difference(name) for name in subject.parameters} if subject.is_same_robot else {}
-        )
-        ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])
-        head = ["parameter", *subject.names, *(["apart"] if dispute else [])]
+        dispute, ranked = subject.differences, list(subject.differences)
+        units = {str(name): unit for r in subject.results for name, unit in zip(r.names, r.units, strict=True)}
+        head = ["parameter", "unit", *subject.names, *(["apart"] if dispute else [])]
+        order = [*ranked, *(name for name in subject.parameters if name not in dispute)]
         rows = [
-            [Cell(name), *_value_cells(subject, name), *_difference_cells(dispute, name)] for name in subject.parameters
-        ]
+            [
+                Cell(name), Cell(unit_text(units[name]), mark="soft"), *_value_cells(subject, name),
+                *_difference_cells(dispute, name),
+            ]
+            for name in order
+        ]  # fmt: skip
+        essential = [any(name in r.essential for r in subject.results) for name in order]
+        groups = [group_of_parameter(subject.results[0].robot, name) for name in order] if subject.is_same_robot else []
         return {
-            "table": Table(f"Values {PLUS_MINUS} half width of the 95 % interval", head, rows),
+            "table": Table(f"Values {PLUS_MINUS} 95 %, those that differ most first", head, rows, 2, groups, essential),
             "drawing": _interval_chart(subject, ranked[:READABLE]) if ranked else None,
             "same": subject.is_same_robot,
             "shown": min(len(ranked), READABLE),
@@ -228,11 +308,8 @@ def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
     cells = []
     for k in range(len(subject.results)):
         value, _, half = subject.value_and_interval(k, name)
-        cells.append(
-            number_cell(
-                value, f"{number_text(value, 4)} {PLUS_MINUS} {number_text(half, 2)}" if np.isfinite(value) else "-"
-            )
-        )
+        shown = f" {PLUS_MINUS} ".join(value_and_half_width_text(value, half)) if np.isfinite(value) else "-"
+        cells.append(number_cell(value, shown))
     return cells
 
 
@@ -240,7 +317,7 @@ def _difference_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
     """Cell of the largest difference of a parameter between results, coloured where they disagree."""
     if not dispute:
         return []
-    d = dispute[name]
+    d = dispute.get(name, np.nan)
     return [
         number_cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")
     ]
@@ -267,10 +344,10 @@ def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
             "x": typed_array(np.array(x)),
             "y": typed_array(np.array(y)),
             "error_x": {"type": "data", "array": typed_array(np.array(half)), "thickness": 1.2, "width": 2},
-            "marker": {"color": COLOURS[k % len(COLOURS)], "size": 6},
+            "marker": {"color": COLOURS[k % len(COLOURS)], "size": 7, "symbol": SYMBOLS[k % len(SYMBOLS)]},
         })  # fmt: skip
     layout = {
-        "xaxis": titled_axis("difference / widest half width"), "hovermode": "closest",
+        "xaxis": titled_axis("difference over the widest interval's half width [1]"), "hovermode": "closest",
         "yaxis": {**name_axis(names), "autorange": "reversed", "zeroline": False},
     }  # fmt: skip
     return Figure(
@@ -287,7 +364,7 @@ COMPARED_SECTIONS: tuple[Section[ComparedResults], ...] = (
 
 
 SECTIONS: tuple[Section[ReportSubject], ...] = (
-    VerdictSection(), DiagnosisSection(), PredictionSection(), ParametersSection(), PhysicalSection(),
+    VerdictSection(), PredictionSection(), DiagnosisSection(), ParametersSection(), PhysicalSection(),
     FrictionSection(), RobotSection(), IdentifiableSection(), DataSection(), CorrelationSection(), ResidualsSection(),
     ConditionSection(), WarningsSection(), ReproduceSection(),
 )  # fmt: skip
@@ -324,42 +401,66 @@ def write_report(
     warnings: further ones to show, such as those of an export.
     Returned is what the page warns of beyond the results' own warnings.
     """
-    files = [Path(file) for file in inputs]
-    page_warnings: tuple[Message, ...] = ()
-    if not isinstance(result, Identification):
-        results = tuple(result)
-        if logs or validate or physical is not None or warnings:
-            raise DynidError(
-                "option_not_applicable", "logs, physical parameters and warnings go with a single result; a "
-                "comparison draws no curves",
-            )  # fmt: skip
-        page_warnings = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
-        compared = replace(
-            ComparedResults.from_results(results, names, find_origin((), command, files)), page_warnings=page_warnings
-        )
-        page = render_page(compared.title, compared, COMPARED_SECTIONS)
-    else:
+    if isinstance(result, Identification):
         if names is not None:
             raise DynidError("option_not_applicable", "names go with several results")
-        used, held_out = _open_logs(result, logs), _open_logs(result, validate)
-        if len(used) > len(result.factors):
-            raise DynidError(
-                "log_count_mismatch", "the result was made from {logs} logs, {given} were given", "others are given "
-                "with {option}", logs=len(result.factors), given=len(used), option=Option("validate"),
-            )  # fmt: skip
-        count = min(len(used), 4) + min(len(held_out), 4)
-        page_warnings = (*_find_changed_files(result), *_find_other_logs(result, used))
-        subject = ReportSubject(
-            result,
-            find_origin((*used, *held_out), command, files),
-            replay_logs(result, used, fitted=True, pages=count, on_progress=on_progress),
-            replay_logs(result, held_out, fitted=False, pages=count, on_progress=on_progress),
-            physical,
-            page_warnings,
-            tuple(warnings),
-        )
-        page = render_page(f"Dynamics of {result.robot.name}", subject, SECTIONS, lead=summary_sentence(result))
-    write_text(Path(path), page)
+        return write_result_page(
+            result, path, logs=logs, validate=validate, physical=physical, command=command, inputs=inputs,
+            warnings=warnings, on_progress=on_progress,
+        )  # fmt: skip
+    results = tuple(result)
+    if logs or validate or physical is not None or warnings:
+        raise DynidError(
+            "option_not_applicable", "logs, physical parameters and warnings go with a single result; a comparison "
+            "draws no curves",
+        )  # fmt: skip
+    page_warnings = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
+    compared = ComparedResults.from_results(results, names, find_origin((), command, [Path(file) for file in inputs]))
+    compared = replace(compared, page_warnings=page_warnings)
+    write_text(Path(path), render_page(compared.title, compared, COMPARED_SECTIONS))
+    return page_warnings
+
+
+@one_blas_thread
+def write_result_page(
+    result: Identification,
+    path: str | Path,
+    *,
+    logs: Logs = (),
+    validate: Logs = (),
+    physical: StandardValues | None = None,
+    command: str = "",
+    inputs: Sequence[str | Path] = (),
+    warnings: Sequence[Message] = (),
+    truth: Robot | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> tuple[Message, ...]:
+    """Write the page of one result, as `write_report`; truth: the robot that was simulated, where no real one was.
+
+    Nominal values that are not those of the simulated robot are not shown: they say nothing about it.
+    """
+    used, held_out = _open_logs(result, logs), _open_logs(result, validate)
+    if len(used) > len(result.factors):
+        raise DynidError(
+            "log_count_mismatch", "the result was made from {logs} logs, {given} were given", "others are given "
+            "with {option}", logs=len(result.factors), given=len(used), option=Option("validate"),
+        )  # fmt: skip
+    with_nominal = truth is None or np.array_equal(truth.parameters, result.robot.parameters)
+    pages = min(len(used), 4) + min(len(held_out), 4)
+    read = partial(replay_logs, result, pages=pages, with_nominal=with_nominal, on_progress=on_progress)
+    page_warnings = (*_find_changed_files(result), *_find_other_logs(result, used))
+    subject = ReportSubject(
+        result,
+        find_origin((*used, *held_out), command, [Path(file) for file in inputs]),
+        read(used, fitted=True),
+        read(held_out, fitted=False),
+        physical,
+        page_warnings,
+        tuple(warnings),
+        truth,
+    )
+    title = f"Dynamics of {result.robot.name}"
+    write_text(Path(path), render_page(title, subject, SECTIONS, lead=summary_sentence(result)))
     return page_warnings
 
 

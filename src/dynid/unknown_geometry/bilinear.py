@@ -20,8 +20,7 @@ import numpy as np
 
 from dynid.concurrency import flint_precision
 from dynid.identifiability.exact_geometry import cosine_sine
-from dynid.identifiability.finite_field import PRIMES
-from dynid.identifiability.prime_field import Field
+from dynid.identifiability.finite_field import PRIMES, Field
 from dynid.robot.parameter import Parameter
 from dynid.unknown_geometry.geometry import PartlyKnownRobot
 from dynid.unknown_geometry.lagrangian import Generators, Lagrangian

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.identifiability.exact_geometry import read_gravity
-from dynid.identifiability.prime_field import Field
+from dynid.identifiability.finite_field import Field
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.unknown_geometry.geometry import (
     ANGLES,

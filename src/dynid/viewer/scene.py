@@ -296,16 +296,50 @@ def _read_colour(material: Element | None, root: Element) -> tuple[int, int, int
 BONE, DRUM, AXIS = (70, 110, 170), (235, 140, 40), (200, 40, 40)
 """Colours: steel blue bones, orange joints, red axes."""
 
+SMALL_RESIDUAL, LARGE_RESIDUAL, PATH = (86, 180, 233), (213, 94, 0), (0, 158, 115)
+"""Colours of joints by their residual, sky blue to vermilion, and green of the tool's path; told apart by all."""
+
+
+def residual_colour(size: float) -> tuple[int, int, int]:
+    """Colour of a joint whose residual is `size` times its usual one: from 0 to three times; grey where not known."""
+    if not math.isfinite(size):
+        return (150, 150, 150)
+    share = min(abs(size) / 3.0, 1.0)
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(SMALL_RESIDUAL, LARGE_RESIDUAL, strict=True))
+    return red, green, blue
+
+
+def find_tool_link(robot: Robot) -> int:
+    """Link at the end of the longest chain: what carries the tool."""
+    depth = {-1: 0}
+    for k in robot.topological_order:
+        depth[k] = depth[robot.links[k].parent] + 1
+    return max(depth, key=lambda k: (depth[k], k))
+
 
 class Scene:
-    """A robot drawn by a viser server; `show_position` puts it into a position."""
+    """A robot drawn by a viser server; `show_position` puts it into a position.
 
-    def __init__(self, server: ViserServer, robot: Robot, skeleton: Skeleton, shapes: Sequence[Shape]) -> None:
-        self._server, self._robot = server, robot
+    floor: its height in frame 0, m; without one the floor is drawn through the origin.
+    """
+
+    def __init__(
+        self,
+        server: ViserServer,
+        robot: Robot,
+        skeleton: Skeleton,
+        shapes: Sequence[Shape],
+        *,
+        floor: float | None = None,
+    ) -> None:
+        self._server, self._robot, self._skeleton = server, robot, skeleton
+        self._drums: dict[int, Any] = {}
+        self._labels: dict[int, Any] = {}
+        self._path: Any = None
         self._bones: list[Any] = []
         self._shapes: list[Any] = []
         self._frames: dict[int, Any] = {}
-        self._add_floor_and_camera(skeleton.reach)
+        self._add_floor_and_camera(skeleton.reach, floor)
         covered = {shape.link for shape in shapes if shape.colour != OBSTACLE}
         for k in range(-1, len(robot.links)):
             self._frames[k] = server.scene.add_frame(
@@ -338,6 +372,40 @@ class Scene:
                 x, y, z, w = Rotation.from_matrix(poses.rotation[k][0]).as_quat()
                 frame.wxyz, frame.position = (w, x, y, z), poses.position[k][0]
 
+    def draw_tool_path(self, q: Array) -> None:
+        """Draw the way of the last link's end along positions q (N, joints of the tree)."""
+        k = find_tool_link(self._robot)
+        poses = link_poses(self._robot, q)
+        last = self._skeleton.bones.get(k)
+        end = np.zeros(3) if last is None or not len(last) else last[0][1]
+        points = poses.position[k] + poses.rotation[k] @ end
+        segments = np.stack([points[:-1], points[1:]], axis=1).astype(np.float32)
+        self._path = self._server.scene.add_line_segments(
+            "/path", segments, np.array(PATH, dtype=np.uint8), thickness=0.3 * self._skeleton.radius
+        )
+
+    def show_tool_path(self, visible: bool) -> None:
+        """Show or hide the way of the tool."""
+        if self._path is not None:
+            self._path.visible = visible
+
+    def colour_joints(self, sizes: Mapping[int, float]) -> None:
+        """Colour the drums of joints by residuals in terms of their usual ones, by link; they are always shown."""
+        for k, size in sizes.items():
+            if k in self._drums and self._drums[k].color != residual_colour(size):
+                self._drums[k].color = residual_colour(size)
+            if k in self._drums and not self._drums[k].visible:
+                self._drums[k].visible = True
+
+    def mark_limits(self, texts: Mapping[int, str]) -> None:
+        """Write texts beside the joints of some links, and nothing beside all others."""
+        for k in {*self._labels, *texts}:
+            if k not in self._labels:
+                self._labels[k] = self._server.scene.add_label(f"/robot/{k}/limit", texts[k])
+            self._labels[k].visible = k in texts
+            if k in texts and self._labels[k].text != texts[k]:
+                self._labels[k].text = texts[k]
+
     def show_skeleton(self, visible: bool) -> None:
         """Show or hide the bones and joint axes."""
         for handle in self._bones:
@@ -353,8 +421,8 @@ class Scene:
         for frame in self._frames.values():
             frame.show_axes = visible
 
-    def _add_floor_and_camera(self, reach: float) -> None:
-        """Add the floor, set the up direction and the camera."""
+    def _add_floor_and_camera(self, reach: float, floor: float | None) -> None:
+        """Add the floor with its height, set the up direction and the camera."""
         scene, gravity = self._server.scene, self._robot.gravity
         size = float(np.linalg.norm(gravity))
         up = -gravity / size if size > 0.0 else np.array([0.0, 0.0, 1.0])
@@ -362,7 +430,13 @@ class Scene:
         planes: tuple[Literal["yz", "xz", "xy"], ...] = ("yz", "xz", "xy")
         plane = planes[int(np.argmax(np.abs(up)))]
         cell = 10.0 ** np.floor(np.log10(reach))
-        scene.add_grid("/floor", 4.0 * reach, 4.0 * reach, plane=plane, cell_size=cell / 5.0, section_size=cell)
+        plane = plane if floor is None else "xy"  # a floor that is given is horizontal in frame 0
+        scene.add_grid(
+            "/floor", 4.0 * reach, 4.0 * reach, plane=plane, cell_size=cell / 5.0, section_size=cell,
+            position=(0.0, 0.0, 0.0 if floor is None else floor),
+        )  # fmt: skip
+        if floor is not None:
+            scene.add_label("/floor/height", f"floor at {floor:g} m", position=(0.5 * reach, 0.0, 0.0))
         across = np.roll(np.abs(up), 1)
         sideways = np.cross(up, across)
         camera = self._server.initial_camera
@@ -380,7 +454,8 @@ class Scene:
         axis = skeleton.axes[k]
         direction = (axis[0, 1] - axis[0, 0]) / np.linalg.norm(axis[0, 1] - axis[0, 0])
         drum = 2.5 * radius * direction
-        self._bones.append(self._add_rod(f"/robot/{k}/joint", -drum, drum, 2.0 * radius, DRUM, visible))
+        self._drums[k] = self._add_rod(f"/robot/{k}/joint", -drum, drum, 2.0 * radius, DRUM, visible)
+        self._bones.append(self._drums[k])
         self._bones.append(
             scene.add_line_segments(
                 f"/robot/{k}/axis",

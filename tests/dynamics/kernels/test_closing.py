@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dynid import Motion, Robot, load_robot, regressor
-from dynid.dynamics.kernels.closing import BEYOND, REACHED, _write_closure_equations, _write_link_poses, closure_arrays
+from dynid.dynamics.kernels.closing import BEYOND, REACHED, closure_arrays, write_closure_equations, write_link_poses
 from dynid.dynamics.kernels.geometry import tree_arrays
-from dynid.dynamics.kernels.loops import loop_map
+from dynid.dynamics.kernels.loops import Ways, _add_bend, _add_twist, _write_ways, loop_map
 from dynid.dynamics.kernels.threads import thread_count, use_threads
 from dynid.dynamics.regressor import regressor_chunks
 from dynid.errors import DeadPointError, LoopError, SingularPathError
@@ -21,6 +21,7 @@ from loops_in_space import four_bar, slider_crank
 from random_loops import double_parallelogram, random_loop, robot_of
 from random_loops import four_bar as four_bar_table
 from robots import random_tree
+from taylor_loops import closure_taylor_derivatives
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -36,13 +37,25 @@ def test_equations_and_their_derivatives(seed: int) -> None:
     q = rng.uniform(-3.0, 3.0, len(names))
     geometry = tree_arrays(closed)
     A, J, pose = np.empty((6, 7)), np.empty((6, len(names))), np.empty(12 * len(geometry.parent))
-    _write_link_poses(geometry, q, pose)
-    _write_closure_equations(geometry, closure_arrays(closed, geometry), pose, J, A)
-    loop = loop_map(closed)
-    assert loop is not None
-    along = [loop._closure_derivatives(q[None], e[None], 1)[1][0] for e in np.eye(len(q))]
+    write_link_poses(geometry, q, pose)
+    write_closure_equations(geometry, closure_arrays(closed, geometry), pose, J, A)
+    along = [closure_taylor_derivatives(closed, q[None], e[None], 1)[1][0] for e in np.eye(len(q))]
     assert np.abs(J - np.transpose(along)).max() < 1e-12
-    assert np.abs(A[:, 6] - loop._closure_derivatives(q[None], np.zeros((1, len(q))), 0)[0][0]).max() < 1e-12
+    assert np.abs(A[:, 6] - closure_taylor_derivatives(closed, q[None], np.zeros((1, len(q))), 0)[0][0]).max() < 1e-12
+
+    closings = closure_arrays(closed, geometry)
+    count = len(closings.way)
+    ways = Ways(np.empty((count, 3)), np.empty((4, count, 3)), np.empty((count, 3)), np.empty((count, 3)))
+    _write_ways(geometry, closings, pose, ways)
+    dual, x, y = rng.standard_normal(6), *rng.standard_normal((2, len(q)))
+    bend, twist = np.zeros(len(q)), np.zeros(len(q))
+    _add_bend(closings, ways, dual, x, 1.0, bend)
+    _add_twist(closings, ways, dual, x, 1.0, twist)
+    (_, _, H, T), (_, _, H_back, T_back), (_, _, _, T_y) = (
+        [part[0] for part in closure_taylor_derivatives(closed, q[None], way[None], 3)] for way in (x + y, x - y, y)
+    )
+    assert bend @ y == pytest.approx(dual @ (H - H_back) / 4.0, rel=1e-11, abs=1e-11)
+    assert twist @ y == pytest.approx(dual @ (T - T_back - 2.0 * T_y) / 6.0, rel=1e-11, abs=1e-10)
 
 
 @pytest.mark.parametrize("robot", [slider_crank(0), four_bar(1)], ids=lambda robot: robot.name)
@@ -51,7 +64,7 @@ def test_every_sample_closes_whatever_its_neighbours(robot: Robot) -> None:
     assert loop is not None
     q = np.random.default_rng(3).uniform(-2.5, 2.5, (40, robot.n))
     y = loop._follow_to_closed_loops(q).y
-    left = loop._closure_derivatives(y @ loop.C.T + loop.offset, np.zeros((40, len(loop.C))), 0)[0]
+    left = closure_taylor_derivatives(robot, y @ loop.C.T + loop.offset, np.zeros((40, len(loop.C))), 0)[0]
     assert np.abs(left).max() < 1e-11
     assert np.array_equal(y[:, : robot.n], q)
     assert np.array_equal(np.concatenate([loop._follow_to_closed_loops(q[k : k + 1]).y for k in range(40)]), y)
@@ -78,7 +91,7 @@ def test_loops_close_to_rounding_whatever_their_size(seed: int, size: float) -> 
     loop = loop_map(scaled)
     assert loop is not None
     y = loop.follow_paths(random_samples(scaled, 100, seed).q).y
-    left = np.abs(loop._closure_derivatives(y @ loop.C.T + loop.offset, np.zeros((100, len(loop.C))), 0)[0])
+    left = np.abs(closure_taylor_derivatives(scaled, y @ loop.C.T + loop.offset, np.zeros((100, len(loop.C))), 0)[0])
     total = sum(float(np.linalg.norm(link.placement.translation)) for link in links) + float(
         np.abs([p for c in closures for p in c.points]).sum()
     )

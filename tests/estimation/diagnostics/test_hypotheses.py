@@ -13,7 +13,8 @@ from scipy.optimize import nnls
 import dynid
 from dynid import Log, Wiring
 from dynid.errors import IdentificationError
-from dynid.estimation.diagnostics.refit import RIDGE, Reading, ReadingTask, Refit
+from dynid.estimation.diagnostics.hypotheses import FAST, Alternatives, Search
+from dynid.estimation.diagnostics.refit import FOLDS, RIDGE, Reading, ReadingTask, Refit
 from dynid.messages import Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -55,10 +56,8 @@ MISTAKES = {
     "positions exchanged": (Wiring(order_q=swapped(0, 4)), "--order q=5,2,3,4,1,6"),
     "both exchanged": (Wiring(swapped(2, 3), swapped(2, 3)), "--order 1,2,4,3,5,6"),
     "zero of 3": (Wiring(zero=changed([0.0] * 6, 2, 0.5 * np.pi)), "--zero 3=-90deg"),
-    "two of them": (
-        Wiring(order_tau=swapped(0, 1), sign_q=changed([1.0] * 6, 3, -1.0)), "--order tau=2,1,3,4,5,6 --sign q.4"
-    ),
-}  # fmt: skip
+}
+TWO = Wiring(order_tau=swapped(0, 1), sign_q=changed([1.0] * 6, 3, -1.0)), "--order tau=2,1,3,4,5,6 --sign q.4"
 
 
 def words(options: tuple[Option, ...]) -> str:
@@ -82,6 +81,56 @@ def test_wiring_is_found_by_every_identification(puma: tuple[Robot, Log], name: 
     assert found.error < 0.6 * result.diagnosis.error
     # the log knows how it was rewired, so that the repair takes that back
     assert all(option.value == () for option in found.options)
+
+
+def test_two_mistakes_in_a_short_log_are_named_by_diagnose_and_one_by_every_identification(
+    puma: tuple[Robot, Log],
+) -> None:
+    robot, log = puma
+    wrong = log.rewired(TWO[0])
+    result = dynid.identify(robot, Log(wrong.t, wrong.q, v=wrong.v, a=wrong.a, tau=wrong.tau), friction=PLAIN)
+    assert result.diagnosis is not None
+    assert result.diagnosis.best is not None
+    assert result.verdict.level != "good"
+    assert not result.diagnosis.is_complete  # half of the time of an identification is too little for both
+    assert [said.code for said in result.verdict.unproven].count("alternatives_untried") == 1
+    found = dynid.diagnose(result)
+    assert found.best is not None
+    assert words(found.best.options) == TWO[1]
+    verdict = result.with_diagnosis(found).verdict
+    assert found.is_complete
+    assert "alternatives_untried" not in [said.code for said in verdict.unproven]
+
+
+def test_the_work_of_the_fast_part_is_counted_and_the_same_every_time(puma: tuple[Robot, Log]) -> None:
+    """Three times the budget at most, all that is always done included; nothing depends on a clock."""
+    robot, log = puma
+    for wiring in (Wiring(), *(wiring for wiring, _ in MISTAKES.values())):
+        tried = dynid.identify(robot, log.rewired(wiring), friction=PLAIN).tried
+        assert tried is not None
+        works = []
+        for _ in range(2):
+            search = Search(
+                tried.samples.thin_out(FAST), thorough=False, delay=tried.delay, budget=tried.budget,
+                must_finish=tried.may_be_good,
+            )  # fmt: skip
+            search.find_best_reading()
+            works.append(search.refit.work.done)
+        assert works[0] == works[1]
+        assert 0.0 < works[0] < 3.0 * tried.budget
+
+
+def test_fits_at_once_are_those_one_by_one(puma: tuple[Robot, Log]) -> None:
+    robot, log = puma
+    tried = dynid.identify(robot, log, friction=PLAIN).tried
+    assert tried is not None
+    refit, start = Refit(tried.samples.thin_out(60)), Reading.as_recorded(6)
+    alternatives = Alternatives(refit, tried.samples, thorough=True)
+    readings = [start, *alternatives.sign_changes(start), *alternatives.order_changes(start)][::3]
+    tasks = [ReadingTask(refit, reading) for reading in readings]
+    lefts = [task.residual_squares(task.fit_unknowns(task.channel_weights(None), limited=False)) for task in tasks]
+    expected = [float((left / task.spread).mean()) for left, task in zip(lefts, tasks, strict=True)]
+    np.testing.assert_allclose(refit.squared_errors_at_once(readings), expected, rtol=1e-4)
 
 
 def test_nothing_is_named_without_a_mistake(puma: tuple[Robot, Log]) -> None:
@@ -120,7 +169,7 @@ def test_refits_are_least_squares_within_the_limits_of_physics(
     for c in range(C):
         A[c, :, c * own : (c + 1) * own], A[c, :, C * own :] = rows[c, :, :own], rows[c, :, own:]
         b[c] = task.equations.tau[:, task.source[c]] * signs[c]
-    for fold, used in ((None, slice(None)), (1, np.r_[0 : N // 5, 2 * (N // 5) : N])):
+    for fold, used in ((None, slice(None)), (1, np.flatnonzero(~np.isin(np.arange(N) // (N // 10), FOLDS[1])))):
         gram = np.einsum("c,cni,cnj->ij", weights, A[:, used], A[:, used])
         pull = np.einsum("c,cni,cn->i", weights, A[:, used], b[:, used])
         scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))

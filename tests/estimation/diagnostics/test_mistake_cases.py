@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from campaign import arms, mistakes
@@ -22,7 +24,7 @@ def test_forward_dynamics_are_those_of_the_true_robot(name: str) -> None:
     robot = arms.true_robot(name).robot
     rng = np.random.default_rng(5)
     q, v, tau = rng.standard_normal((3, robot.n))
-    a = arms._Forward(robot).acceleration(q, v, tau)
+    a = arms.Forward(robot).acceleration(q, v, tau)
     log = simulate(robot, Motion(np.zeros(1), q[None], v[None], a[None]))
     assert log.tau is not None
     np.testing.assert_allclose(log.tau[0], tau, atol=1e-9 * (1.0 + np.abs(tau).max()))
@@ -89,6 +91,15 @@ def test_gears_of_all_joints_and_delays_are_named_with_the_right_remedy(kind: st
     outcome = judge(case)
     assert outcome.outcome == (UNTOUCHED if kind == UNTOUCHED else "right")
     assert kind == UNTOUCHED or outcome.level != "good"
+
+
+def test_a_campaign_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    kept = tmp_path / "cases.jsonl"
+    first = mistakes.run(["two_links"], ["sign_tau"], [0], ask="none", processes=1, kept=kept)
+    again = mistakes.run(["two_links"], ["sign_tau"], [0], ask="none", processes=1, kept=kept)
+    assert [(x.case, x.ratio, x.visible) for x in again] == [(x.case, x.ratio, x.visible) for x in first]
+    assert len(kept.read_text().splitlines()) == 1
+    assert mistakes.answer_table(first).splitlines()[1].split() == ["sign_tau", "1"]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import dynid
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 from recordings import CASES, Case, logs
-from several_logs import invented, log_of_motion
+from several_logs import invented, log_of_motion, motion_of
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -59,3 +59,45 @@ def test_other_motions_of_simulated_robots_lie_inside_the_band(name: str, fricti
             error = sosfiltfilt(sos, log.tau - result.predict(motion), axis=0)
             inside.append((np.abs(error) <= result.band(motion))[50:-50])
     assert 0.93 <= np.mean(inside) <= 0.97
+
+
+def test_validation_beyond_the_data_is_said_and_widens_the_band() -> None:
+    """A motion four times as wide leaves what was seen; another one as wide does not."""
+    robot = invented("gautier3")
+    narrow, other, wide = (narrow_log(robot, seed, size) for seed, size in ((1, 0.25), (2, 0.25), (3, 1.5)))
+    codes = []
+    for held_out in (other, wide):
+        result = dynid.identify(robot, narrow, friction=("viscous", "coulomb", "offset"), validate=[held_out])
+        codes.append("validation_beyond_data" in {note.code for note in result.notes})
+    assert codes == [False, True]
+    widths = []
+    for log in (other, wide):
+        assert log.v is not None
+        assert log.a is not None
+        widths.append(result.band(Motion(log.t, log.q, log.v, log.a)).mean())
+    assert widths[1] > 2.0 * widths[0]
+
+
+def narrow_log(robot: dynid.Robot, seed: int, size: float) -> dynid.Log:
+    """A log of 20 s whose positions and velocities are so many times those of `log_of_motion`'s."""
+    motion = motion_of(robot, seed, duration=20.0)
+    motion = Motion(motion.t, size * motion.q, size * motion.v, size * motion.a)
+    log = dynid.simulate(robot, motion, noise=0.3)
+    return dynid.Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=log.tau)
+
+
+def test_slow_joints_have_a_wider_band() -> None:
+    """At rest dry friction is known to its own size, no better."""
+    robot = invented("gautier3")
+    log = log_of_motion(robot, 1, plain=True, duration=20.0)
+    result = dynid.identify(robot, log, friction=("viscous", "coulomb", "offset"))
+    dry = np.array([result.value(f"Fc{k}") for k in (1, 2, 3)])
+    assert log.v is not None
+    assert log.a is not None
+    motion = Motion(log.t[:1], log.q[:1], log.v[:1], log.a[:1])
+    still, fast = (result.band(Motion(motion.t, motion.q, v + 0.0 * motion.v, motion.a)) for v in (0.0, 1.0))
+    assert np.all(still >= dry)
+    assert np.all(fast < 0.5 * dry)
+    old = result.replace(calibration=None, band_factor=np.full(3, 2.0))
+    plain = result.replace(calibration=None)
+    np.testing.assert_allclose(old.band(motion), 2.0 * plain.band(motion), rtol=1e-12)

@@ -76,7 +76,10 @@ def excite(
         str | None, typer.Option(help="what is to become known: names (M6,Fv3), payload or unidentifiable")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
-    time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(help="seconds of search; the best so far is kept (--pareto: of all designs, default 50)"),
+    ] = None,
     floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m")] = None,
     obstacles: Annotated[Path | None, typer.Option(help="a .toml of boxes, planes, meshes, tool and payload")] = None,
     clearance: Annotated[float, typer.Option(help="distance to keep from floor and obstacles, m")] = 0.0,
@@ -142,16 +145,16 @@ def excite(
         design = partial(
             design_excitation, loaded, shape=shape, model=model, rotor_inertia=rotor_inertia, limits=limits,
             friction=None if friction is None else tuple(word for word in friction.split(",") if word),
-            duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed, time_budget=time_budget,
+            duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed,
             periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
             rest=posture, obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
             bound=bound, purpose=purpose,
         )  # fmt: skip
         if pareto:
-            front = pareto_front(design, on_progress=report)
+            front = pareto_front(design, time_budget=time_budget, on_progress=report)
         else:
             shares = (1.0, 0.0) if weights is None else tuple(parse_numbers(weights, "--weights", "l1,l2"))
-            found = design(criterion=criterion, weights=shares, on_progress=report)
+            found = design(criterion=criterion, weights=shares, time_budget=time_budget, on_progress=report)
     if pareto:
         outputs.write_json_file(json, lambda: motions.front_json_data(loaded, front))
         terminal.show_notes(loaded, screen)
@@ -188,6 +191,9 @@ def view(
     order: OrderOption = None,
     header: HeaderOption = None,
     rows: RowsOption = None,
+    result: Annotated[
+        Path | None, typer.Option(help="a result of identify: torques and residuals of the log along the time")
+    ] = None,
     obstacles: Annotated[Path | None, typer.Option(help="a .toml of a cell, as for excite, to show around it")] = None,
     floor: Annotated[float | None, typer.Option(help="height of the floor in frame 0, m, as for excite")] = None,
     lock: LockOption = None,
@@ -195,14 +201,17 @@ def view(
 ) -> None:
     """Show a robot in the browser, moving along a trajectory: shapes of its file, or a skeleton with axes and frames.
 
-    Example: dynid view panda traj.csv
+    With --result, the joints are coloured by their residuals, and their torques are drawn beside them.
+
+    Example: dynid view panda log.csv --result result.json
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import motions
     from dynid.viewer.server import check_viewer_installed, run_viewer
 
     check_viewer_installed()
-    terminal.check_output_path("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
+    inputs = [path for path in (trajectory, result, obstacles) if path is not None]
+    terminal.check_output_path("--json", json, keep=[Path(robot), *inputs])
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml", ".script"):
@@ -210,6 +219,7 @@ def view(
             "--column": column, "--sign": sign, "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
         refuse_unused_options(reading, "says how a log is read, and there is none")
+        refuse_unused_options({"--result": result}, "needs the log of its torques")
     loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     reader = log_options.LogReader.from_options(
         loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order, header=header, rows=rows
@@ -218,18 +228,24 @@ def view(
     if trajectory is not None:
         loaded = motions.robot_with_joints_of_path(trajectory, loaded, reader)
         path = motions.read_joint_path(trajectory, loaded, reader)
+    torques = None
+    if result is not None and trajectory is not None and path is not None:
+        torques = motions.read_torque_traces(result, trajectory, loaded, reader, path)
     shapes, notes = motions.read_robot_shapes(robot, loaded)
-    shapes += motions.read_cell_shapes(obstacles, floor, loaded)
+    cell, ground = motions.read_cell_shapes(obstacles, floor, loaded)
+    shapes += cell
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
     motions.show_shape_notes(notes, screen)
 
     def on_start(address: str) -> None:
         if json:
-            terminal.write_json(json, motions.view_json_data(loaded, path, shapes, notes, address))
+            terminal.write_json(json, motions.view_json_data(loaded, path, shapes, notes, address, torques))
         motions.open_in_browser(address, screen, browser=browser)
 
-    run_viewer(loaded, path, shapes, port=port, seconds=seconds, on_start=on_start)
+    run_viewer(
+        loaded, path, shapes, port=port, seconds=seconds, on_start=on_start, torques=torques, floor=ground,
+    )  # fmt: skip
 
 
 # The command `markers`: parse, call, show.

@@ -461,7 +461,12 @@ def _diagnosis_json_data(diagnosis: Diagnosis) -> dict[str, object]:
         }
         for x in diagnosis.alternatives
     ]  # fmt: skip
-    return {"error": diagnosis.error, "tried": diagnosis.tried, "alternatives": rows}
+    return {
+        "error": diagnosis.error,
+        "tried": diagnosis.tried,
+        "is_complete": diagnosis.is_complete,
+        "alternatives": rows,
+    }
 
 
 def identification_json_data(result: Identification) -> dict[str, object]:

@@ -15,6 +15,7 @@ from dynid.cli.log_options import LogReader
 from dynid.cli.output.recordings import read_motion, read_script_positions, robot_with_joints_of_motion
 from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
+from dynid.estimation.identification import Identification
 from dynid.excitation.cell import MJCF, read_cell, robot_solids
 from dynid.excitation.design import ParetoPoint
 from dynid.excitation.excitation import Excitation, find_limits
@@ -27,9 +28,10 @@ from dynid.report.excitation import (
     nominal_base_values,
     write_page,
 )
+from dynid.report.replay import replay_logs
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import LINK, Shape, read_shapes, shape_of_plane, shape_of_solid
-from dynid.viewer.server import JointPath, make_joint_path
+from dynid.viewer.server import JointPath, TorqueTraces, make_joint_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -302,13 +304,40 @@ def read_robot_shapes(source: str, robot: Robot) -> tuple[list[Shape], list[Mess
     return [], [] if own.unread is None else [own.unread]
 
 
-def read_cell_shapes(obstacles: Path | None, floor: float | None, robot: Robot) -> list[Shape]:
-    """Read the planes and solids of a cell, tool and payload, as shapes to draw; its workspace is not drawn."""
+def read_cell_shapes(obstacles: Path | None, floor: float | None, robot: Robot) -> tuple[list[Shape], float | None]:
+    """Read planes and solids of a cell, tool and payload, as shapes, and the height of its floor; no workspace."""
     cell = read_cell(robot, obstacles, floor=floor)
     if cell is None:
-        return []
+        return [], None
     walls = [shape_of_plane(plane, WALL) for plane in cell.planes if not plane.is_workspace]
-    return [*walls, *(shape_of_solid(solid) for solid in (*cell.obstacles, *cell.attached))]
+    return [*walls, *(shape_of_solid(solid) for solid in (*cell.obstacles, *cell.attached))], cell.floor
+
+
+def read_torque_traces(result: Path, file: Path, robot: Robot, reader: LogReader, path: JointPath) -> TorqueTraces:
+    """Read a result, and predict the torques of a log by it, on the times of its path."""
+    found = Identification.load(result)
+    if found.robot.joint_names != robot.joint_names:
+        raise DynidError(
+            "result_of_other_robot", "{file}: this result is of '{other}' with joints {others}, not of '{robot}' with "
+            "{joints}", file=result, other=found.robot.name, others=found.robot.joint_names, robot=robot.name,
+            joints=robot.joint_names,
+        )  # fmt: skip
+    if found.model not in ("torque", "torque+reaction"):
+        raise DynidError(
+            "result_without_torques", "{file}: this result knows no joint torques (model '{model}')", "give one of "
+            "--model torque", file=result, model=found.model,
+        )  # fmt: skip
+    log = reader.read_log(str(file))
+    (replay,) = replay_logs(found, [log], fitted=False)
+    start = float(log.t[np.isfinite(log.t) & np.isfinite(log.q).all(axis=1)][0])
+    measured, predicted = (np.full((len(path.t), robot.n), np.nan) for _ in range(2))
+    rmse = np.full(robot.n, np.nan)
+    for c, j in enumerate(channel.joint for channel in found.equation.torque_channels):  # the first of all channels
+        rmse[j] = replay.rmse[c]
+        for kind, block in ((0, measured), (1, predicted)):
+            t, x = replay.curve_of_channel(kind, c)
+            block[:, j] = np.interp(path.t, t[np.isfinite(t)] - start, x[np.isfinite(t)], left=np.nan, right=np.nan)
+    return TorqueTraces(path.t, measured, predicted, rmse)
 
 
 def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:
@@ -320,7 +349,12 @@ def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:
 
 
 def view_json_data(
-    robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[Message], address: str
+    robot: Robot,
+    path: JointPath | None,
+    shapes: Sequence[Shape],
+    notes: Sequence[Message],
+    address: str,
+    torques: TorqueTraces | None = None,
 ) -> dict[str, object]:
     """Data on what the viewer shows, for `--json`."""
     return {
@@ -329,6 +363,7 @@ def view_json_data(
         "joints": list(robot.joint_names),
         "duration": None if path is None else path.duration,
         "shapes": len(shapes),
+        "residuals": None if torques is None else torques.rmse.tolist(),
         "notes": list(notes),
     }
 

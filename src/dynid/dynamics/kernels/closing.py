@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.compiled import compiled, inlined
-from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, tree_arrays
+from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers
 from dynid.dynamics.kernels.links import write_link_rotation
 from dynid.dynamics.kernels.spatial_algebra import (
     POSE,
@@ -63,7 +63,8 @@ class Closings(NamedTuple):
 
     frames (K, 2): rows of the geometry; points (K, 6): those that stay together, in these frames; side (K, joints): 1
     where a joint moves the second frame alone, -1 the first alone, else 0; row (joints,): the link that a joint moves;
-    keep (m, 2): closure and direction of every equation.
+    keep (m, 2): closure and direction of every equation; way, way_start (K + 1,): the joints between both frames of a
+    closure, way[way_start[k]:way_start[k + 1]], in their order from the first frame to the second.
     """
 
     frames: Integers
@@ -71,6 +72,8 @@ class Closings(NamedTuple):
     side: Array
     row: Integers
     keep: Integers
+    way: Integers
+    way_start: Integers
 
 
 def closure_arrays(robot: Robot, geometry: Geometry) -> Closings:
@@ -82,6 +85,10 @@ def closure_arrays(robot: Robot, geometry: Geometry) -> Closings:
     for k, pair in enumerate(frames):
         for i, sign in zip(pair, (-1.0, 1.0), strict=True):
             np.add.at(side[k], geometry.chain_joint[geometry.chain[i] : geometry.chain[i + 1]], sign)
+    ways = []
+    for k, pair in enumerate(frames):
+        back, on = (geometry.chain_joint[geometry.chain[i] : geometry.chain[i + 1]].tolist() for i in pair)
+        ways.append([j for j in (*reversed(back), *on) if side[k, j] != 0.0])
     return Closings(
         frames=frames,
         points=np.array([np.concatenate(c.points) for c in robot.closures]).reshape(-1, 6),
@@ -90,6 +97,8 @@ def closure_arrays(robot: Robot, geometry: Geometry) -> Closings:
         keep=np.array(
             [[k, DIRECTIONS.index(name)] for k, c in enumerate(robot.closures) for name in c.keep], dtype=np.int64
         ).reshape(-1, 2),
+        way=np.array([j for way in ways for j in way], dtype=np.int64),
+        way_start=np.cumsum([0, *map(len, ways)]),
     )
 
 
@@ -182,17 +191,14 @@ class Paths(NamedTuple):
     regularity: float
 
 
-def follow_paths(robot: Robot, C: Array, offset: Array, start: Array, q: Array, least: float = SINGULAR) -> Paths:
+def follow_paths(loops: Loops, start: Array, q: Array, least: float = SINGULAR) -> Paths:
     """Follow straight lines of the active joints from the assembly to q (N, n), never through a singular position.
 
-    The tree's joints are C y + offset; start (n + passive,) is near an assembly. A path ends where the regularity falls
-    below `least`, or below 0.3 of what it is at the assembly if that is less.
+    start (n + passive,) is near an assembly. A path ends where the regularity falls below `least`, or below 0.3 of what
+    it is at the assembly if that is less.
     """
-    geometry = tree_arrays(robot)
-    closings = closure_arrays(robot, geometry)
-    scales = loop_scales(robot, closings, geometry, C, start)
-    loops, N = Loops(geometry, closings, scales, C, offset), len(q)
-    paths = Paths(scales, np.empty((N, len(start))), np.empty(N), np.empty(N, dtype=np.int64), 0.0)
+    N = len(q)
+    paths = Paths(loops.scales, np.empty((N, len(start))), np.empty(N), np.empty(N, dtype=np.int64), 0.0)
     q = np.ascontiguousarray(q, dtype=np.float64)
     regularity = np.empty(max(1, N))
 
@@ -205,34 +211,8 @@ def follow_paths(robot: Robot, C: Array, offset: Array, start: Array, q: Array, 
     return paths._replace(regularity=float(regularity[0]))
 
 
-def closure_derivatives(robot: Robot, C: Array, tree: Array) -> Array:
-    """Derivatives (N, m, n + passive) of the closure equations by y, at the tree's joints (N, joints)."""
-    geometry = tree_arrays(robot)
-    closings = closure_arrays(robot, geometry)
-    tree = np.ascontiguousarray(tree)
-    out = np.empty((len(tree), len(closings.keep), C.shape[1]))
-    run_on_sample_ranges(len(tree), lambda a, b: _write_closure_derivatives(geometry, closings, C, tree[a:b], out[a:b]))
-    return out
-
-
-@compiled
-def _write_closure_derivatives(geometry: Geometry, closings: Closings, C: Array, tree: Array, out: Array) -> None:
-    """Write the derivatives of the closure equations at every position of the tree's joints into out."""
-    m = closings.keep.shape[0]
-    q, pose, J, A = _allocate_workspace(geometry, closings)
-    for s in range(tree.shape[0]):
-        q[:] = tree[s]
-        _write_link_poses(geometry, q, pose)
-        _write_closure_equations(geometry, closings, pose, J, A)
-        for r in range(m):
-            for c in range(C.shape[1]):
-                out[s, r, c] = 0.0
-                for i in range(C.shape[0]):
-                    out[s, r, c] += J[r, i] * C[i, c]
-
-
 @inlined
-def _allocate_workspace(geometry: Geometry, closings: Closings) -> Workspace:
+def allocate_workspace(geometry: Geometry, closings: Closings) -> Workspace:
     """Allocate the memory of one position."""
     m, joints = closings.keep.shape[0], closings.row.shape[0]
     pose = np.empty(geometry.parent.shape[0] * POSE)
@@ -252,7 +232,7 @@ def _follow_paths(loops: Loops, start: Array, q: Array, least: float, paths: Pat
     _, y, left, end, _ = paths
     n = q.shape[1]
     m = closings.keep.shape[0]
-    work = _allocate_workspace(geometry, closings)
+    work = allocate_workspace(geometry, closings)
     at_start, here = _allocate_jacobian(m, n), _allocate_jacobian(m, n)
     assembled = start.copy()
     gap, _ = _close_loops_by_newton(loops, assembled, 0.0, work, at_start)
@@ -339,8 +319,8 @@ def _close_loops_by_newton(
             tree[i] = offset[i]
             for c in range(C.shape[1]):
                 tree[i] += C[i, c] * y[c]
-        _write_link_poses(geometry, tree, pose)
-        _write_closure_equations(geometry, closings, pose, J, A)
+        write_link_poses(geometry, tree, pose)
+        write_closure_equations(geometry, closings, pose, J, A)
         worst = 0.0
         for r in range(m):
             worst = max(worst, abs(A[r, m]) * scales.row[r])
@@ -361,7 +341,7 @@ def _close_loops_by_newton(
                     B[r, c] = total
                 else:
                     S[r, c - n] = total * scales.column[c]
-        if not _invert_matrix(S, P) or worst <= goal:
+        if not invert_matrix(S, P) or worst <= goal:
             return worst, moved
         last = 0.0
         for c in range(m):
@@ -378,7 +358,7 @@ def _close_loops_by_newton(
 
 
 @compiled
-def _invert_matrix(S: Array, P: Array) -> bool:
+def invert_matrix(S: Array, P: Array) -> bool:
     """Write the inverse of S into P by Gauss and Jordan; return False, with P zero, where S is singular."""
     m = S.shape[0]
     A = S.copy()
@@ -439,7 +419,7 @@ def _inverse_error(P: Array, S: Array) -> float:
 
 
 @compiled
-def _write_link_poses(geometry: Geometry, q: Array, pose: Array) -> None:
+def write_link_poses(geometry: Geometry, q: Array, pose: Array) -> None:
     """Write the poses of all links in the base frame into pose."""
     for i in range(geometry.parent.shape[0]):
         at = i * POSE
@@ -458,7 +438,7 @@ def _write_link_poses(geometry: Geometry, q: Array, pose: Array) -> None:
 
 
 @compiled
-def _write_closure_equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A: Array) -> None:
+def write_closure_equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A: Array) -> None:
     """Write closure equations into A's last column, their derivatives by the tree's joints into J.
 
     A joint that moves both frames changes nothing between them; one that moves the first changes what one that moves

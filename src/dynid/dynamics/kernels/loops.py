@@ -1,37 +1,59 @@
 """Closed loops: from the active joints to all joints of the tree, with every derivative that is needed.
 
 The tree's joints depend on y = (active joints, joints that closures make passive) through the couplings,
-q = C y + c; the closures phi(q) = 0 make the second part of y follow the first. Derivatives of phi along
-straight lines in joint space come exactly from Taylor polynomials of the frames' poses: the first is J x, the
-second H(x, x), the third T(x, x, x); the mixed ones follow by polarisation.
+q = C y + c; the closures phi(q) = 0 make the second part of y follow the first. With J, H and T the first three
+derivatives of phi and G that of q by the active joints, J D2q[x, y] = -H(Gx, Gy) and
+J D3q[x, y, z] = -T(Gx, Gy, Gz) - H(Gx, D2q[y, z]) - H(Gy, D2q[z, x]) - H(Gz, D2q[x, y]); Gdot is D2q[v, .].
+Gradients need these against a dual l of the equations only: l.H(x, .) and l.T(x, x, .), which are sums along a loop.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.closing import (
     BEYOND,
     DEAD,
     REACHED,
     SINGULAR,
+    Closings,
+    Loops,
     Paths,
+    Workspace,
+    allocate_workspace,
     closure_arrays,
-    closure_derivatives,
-    columns_that_move_loops,
     follow_paths,
+    invert_matrix,
+    loop_scales,
+    write_closure_equations,
+    write_link_poses,
 )
-from dynid.dynamics.kernels.geometry import tree_arrays
+from dynid.dynamics.kernels.compiled import compiled, inlined
+from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, tree_arrays
+from dynid.dynamics.kernels.spatial_algebra import (
+    POSE,
+    Vector,
+    add,
+    cross,
+    dot,
+    load_pose,
+    load_row_vector,
+    rotate,
+    rotate_back,
+    scale,
+)
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.errors import DeadPointError, LoopError, SingularPathError
-from dynid.robot.robot import DIRECTIONS, Closure, Robot
-from dynid.robot.transform import Array, skew
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TreeMotion:
-    """Motion of all joints of the tree: q, v, a (N, joints), and v = G v_active with G (N, joints, n)."""
+class TreeMotion(NamedTuple):
+    """Motion of all joints of the tree: q, v, a (N, joints), and v = G v_active with G, Gdot (N, joints, n)."""
 
     q: Array
     v: Array
@@ -40,7 +62,7 @@ class TreeMotion:
     Gdot: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class LoopMap:
     """The dependence of the tree's joints on the active ones."""
 
@@ -51,6 +73,14 @@ class LoopMap:
     start: Array
     at: Array
     gap: float = 0.0
+
+    @cached_property
+    def _loops(self) -> Loops:
+        """The loops as plain arrays for the kernels."""
+        geometry = tree_arrays(self.robot)
+        closings = closure_arrays(self.robot, geometry)
+        scales = loop_scales(self.robot, closings, geometry, self.C, np.concatenate([self.at, self.start]))
+        return Loops(geometry, closings, scales, self.C, self.offset)
 
     def tree_motion(self, q: Array, v: Array, a: Array, t: Array | None = None) -> TreeMotion:
         """Positions, velocities and accelerations of the tree's joints, with the Gdot v term in the accelerations.
@@ -66,54 +96,59 @@ class LoopMap:
         tree = paths.y @ self.C.T + self.offset
         if self.gap:
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (N, len(self.start)))
-            tree = tree + self._solve_passive_motion(
-                -self.gap * signs / paths.scales.row, self._inverse_and_jacobian(tree)[0]
-            )
-        P, G = self._inverse_and_jacobian(tree)
-        velocity = np.einsum("Nij,Nj->Ni", G, v)
-        Gdot = self._derivative_of_jacobian(tree, velocity, G, P)
-        acceleration = np.einsum("Nij,Nj->Ni", G, a) + np.einsum("Nij,Nj->Ni", Gdot, v)
-        return TreeMotion(tree, velocity, acceleration, G, Gdot)
+            opened = np.einsum("Nij,Nj->Ni", self.inverse_of_passive(tree), self.gap * signs / paths.scales.row)
+            tree = tree - opened @ self.C[:, self.n :].T
+        still = np.zeros_like(tree)
+        G = np.zeros((*tree.shape, self.n))
+        motion = TreeMotion(tree, still, still.copy(), G, G.copy())
+        v, a = np.ascontiguousarray(v), np.ascontiguousarray(a)
+
+        def move_samples(first: int, last: int) -> None:
+            """Write the motion of a range of samples."""
+            part = TreeMotion(*(x[first:last] for x in motion))
+            _write_tree_motion(self._loops, v[first:last], a[first:last], part)
+
+        run_on_sample_ranges(N, move_samples)
+        return motion
 
     def pull_back(
         self,
         motion: TreeMotion,
-        v: Array,
-        a: Array,
         gradient: tuple[Array, Array, Array],
-        by_G: Array | None,
-        by_Gdot: Array | None,
+        by_G: Array | None = None,
+        by_Gdot: Array | None = None,
     ) -> tuple[Array, Array, Array]:
         """Gradients by the active q, v, a from those by the tree's q, v, a and by G and Gdot.
 
         gradient (N, joints) each; by_G and by_Gdot (N, joints, n). Where G is constant, only G' remains.
         """
-        gq, gv, ga = gradient
-        G, Gdot = motion.G, motion.Gdot
-        out_q, out_v, out_a = (np.einsum("Nij,Ni->Nj", G, g) for g in (gq, gv, ga))
         if not self.robot.closures:
-            return out_q, out_v, out_a
-        out_v = out_v + 2.0 * np.einsum("Nij,Ni->Nj", Gdot, ga)
-        P, _ = self._inverse_and_jacobian(motion.q)
-        for b in self._loop_moving_joints:
-            dq = G[:, :, b]
-            dG = self._derivative_of_jacobian(motion.q, dq, G, P)
-            dv = np.einsum("Nij,Nj->Ni", dG, v)
-            dGdot = np.zeros_like(G)
-            for c in self._loop_moving_joints:
-                dGdot[:, :, c] = self._derivative_of_jacobian_rate(motion, dq, dv, dG, c, P)
-            da = np.einsum("Nij,Nj->Ni", dG, a) + np.einsum("Nij,Nj->Ni", dGdot, v)
-            out_q[:, b] += (gv * dv + ga * da).sum(axis=1)
-            if by_G is not None:
-                out_q[:, b] += (by_G * dG).sum(axis=(1, 2))
-            if by_Gdot is not None:
-                out_q[:, b] += (by_Gdot * dGdot).sum(axis=(1, 2))
-                out_v[:, b] += (by_Gdot * dG).sum(axis=(1, 2))
-        return out_q, out_v, out_a
+            gq, gv, ga = (np.einsum("Nij,Ni->Nj", motion.G, g) for g in gradient)
+            return gq, gv, ga
+        none = np.zeros((len(motion.q), self.C.shape[0], 0))
+        by_tree = TreeMotion(
+            *(np.ascontiguousarray(g) for g in gradient),
+            *(none if g is None else np.ascontiguousarray(g) for g in (by_G, by_Gdot)),
+        )
+        out = Active(*(np.zeros((len(motion.q), self.n)) for _ in range(3)))
+
+        def pull_back_samples(first: int, last: int) -> None:
+            """Write the gradients of a range of samples."""
+            part, by_part, into = (tuple(x[first:last] for x in group) for group in (motion, by_tree, out))
+            _write_pull_back(self._loops, TreeMotion(*part), TreeMotion(*by_part), Active(*into))
+
+        run_on_sample_ranges(len(motion.q), pull_back_samples)
+        return out.q, out.v, out.a
+
+    def inverse_of_passive(self, tree: Array) -> Array:
+        """Inverse (N, m, m) of the closures' derivatives by the passive joints; NaN where it is singular."""
+        out = np.empty((len(tree), len(self.start), len(self.start)))
+        _write_inverse_of_passive(self._loops, np.ascontiguousarray(tree), out)
+        return out
 
     def follow_paths(self, q: Array, least: float = SINGULAR) -> Paths:
         """Follow paths from the assembly to q (N, n); return how they ended. least: smallest regularity allowed."""
-        return follow_paths(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q, least)
+        return follow_paths(self._loops, np.concatenate([self.at, self.start]), q, least)
 
     def _follow_to_closed_loops(self, q: Array, t: Array | None = None) -> Paths:
         """Follow paths from the assembly to q (N, n); raise LoopError where one does not close."""
@@ -132,55 +167,285 @@ class LoopMap:
         """Text that names the links of all closures."""
         return " and ".join("-".join(c.links) for c in self.robot.closures)
 
-    @property
-    def _loop_moving_joints(self) -> list[int]:
-        """Active joints that move a loop; the others have a constant column in G."""
-        closings = closure_arrays(self.robot, tree_arrays(self.robot))
-        return [int(b) for b in np.flatnonzero(columns_that_move_loops(closings, self.C[:, : self.n]))]
 
-    def _inverse_and_jacobian(self, tree: Array) -> tuple[Array, Array]:
-        """Inverse (N, m, m) of the closures' derivatives by the passive joints, and G (N, joints, n)."""
-        J = closure_derivatives(self.robot, self.C, tree)
-        P = _inverse_or_nan(J[:, :, self.n :])
-        passive = -np.einsum("Nij,Njk->Nik", P, J[:, :, : self.n])
-        active = np.broadcast_to(np.eye(self.n), (len(tree), self.n, self.n))
-        return P, np.asarray(np.einsum("ij,Njk->Nik", self.C, np.concatenate([active, passive], axis=1)))
+class Active(NamedTuple):
+    """Gradients by the active q, v, a, (N, n) each."""
 
-    def _solve_passive_motion(self, right: Array, P: Array) -> Array:
-        """Tree motion (N, joints) with fixed active joints and J x = right, P the inverse of J."""
-        return np.asarray(np.einsum("Nij,Nj->Ni", P, right) @ self.C[:, self.n :].T)
+    q: Array
+    v: Array
+    a: Array
 
-    def _derivative_of_jacobian(self, tree: Array, x: Array, G: Array, P: Array) -> Array:
-        """Derivative of G along x: J dg = -H(x, g) for every column g."""
-        dG = np.zeros_like(G)
-        for c in self._loop_moving_joints:
-            dG[:, :, c] = self._solve_passive_motion(-self._second_derivative(tree, x, G[:, :, c]), P)
-        return dG
 
-    def _derivative_of_jacobian_rate(
-        self, motion: TreeMotion, dq: Array, dv: Array, dG: Array, c: int, P: Array
-    ) -> Array:
-        """Derivative of column c of Gdot along dq, where v changes by dv and G by dG."""
-        tree, v = motion.q, motion.v
-        g, gdot = motion.G[:, :, c], motion.Gdot[:, :, c]
-        right = self._second_derivative(tree, dq, gdot) + self._third_derivative(tree, dq, v, g)
-        right = right + self._second_derivative(tree, dv, g) + self._second_derivative(tree, v, dG[:, :, c])
-        return self._solve_passive_motion(-right, P)
+# Derivatives of the closure equations. In the axes of a closure's first frame, the second frame is moved by the joints
+# on the way to it: back from the first frame, then on to the second. A joint turns all that comes after it, so for
+# joints i <= j <= k on that way, with w their axes and u_k what joint k does to a vector by itself, the vector's
+# derivatives are u_k, w_j x u_k and w_i x (w_j x u_k). The vectors are the second tip and the three axes of its frame.
 
-    def _second_derivative(self, tree: Array, x: Array, y: Array) -> Array:
-        """Second derivative H(x, y) of the closure equations along x and y."""
-        return 0.25 * (self._closure_derivatives(tree, x + y, 2)[2] - self._closure_derivatives(tree, x - y, 2)[2])
 
-    def _third_derivative(self, tree: Array, x: Array, y: Array, z: Array) -> Array:
-        """Third derivative T(x, y, z) of the closure equations along x, y and z."""
-        parts = ((x + y + z, 1.0), (x + y - z, -1.0), (x - y + z, -1.0), (x - y - z, 1.0))
-        return np.asarray(sum(sign * self._closure_derivatives(tree, d, 3)[3] for d, sign in parts)) / 24.0
+class Ways(NamedTuple):
+    """Memory of one position: w (joints on ways, 3), u (4, joints on ways, 3), and sums of V and A on the way."""
 
-    def _closure_derivatives(self, tree: Array, x: Array, degree: int) -> list[Array]:
-        """Derivatives 0 to degree of phi(tree + s x) by s at s = 0, each (N, equations)."""
-        poses = _PoseSeries(self.robot, tree, x, degree)
-        parts = [_closure_series(poses, closure) for closure in self.robot.closures]
-        return [np.concatenate([part[order] for part in parts], axis=1) for order in range(degree + 1)]
+    w: Array
+    u: Array
+    V: Array
+    A: Array
+
+
+VECTORS = 4
+"""Vectors whose change the closure equations are made of: the tip of the second frame, then its axes."""
+
+
+@inlined
+def _allocate_ways(closings: Closings) -> Ways:
+    """Allocate the memory of one position."""
+    count = closings.way.shape[0]
+    return Ways(np.empty((count, 3)), np.empty((VECTORS, count, 3)), np.empty((count, 3)), np.empty((count, 3)))
+
+
+@inlined
+def _store_row(x: Array, i: int, a: Vector) -> None:
+    """Store a vector in row i of a matrix."""
+    x[i, 0], x[i, 1], x[i, 2] = a
+
+
+@compiled
+def _write_ways(geometry: Geometry, closings: Closings, pose: Array, ways: Ways) -> None:
+    """Write axes and single derivatives of the joints on the ways of all closures."""
+    w, u, _, _ = ways
+    for k in range(closings.frames.shape[0]):
+        R1, _ = load_pose(pose, closings.frames[k, 0] * POSE)
+        R2, p2 = load_pose(pose, closings.frames[k, 1] * POSE)
+        tip = add(p2, rotate(R2, load_row_vector(closings.points, k, 3)))
+        for i in range(closings.way_start[k], closings.way_start[k + 1]):
+            j = closings.way[i]
+            row = closings.row[j]
+            R, p = load_pose(pose, row * POSE)
+            axis = scale(closings.side[k, j], rotate(R, load_row_vector(geometry.axis, row, 0)))
+            if geometry.kind[row] == PRISMATIC:
+                _store_row(w, i, (0.0, 0.0, 0.0))
+                _store_row(u[0], i, rotate_back(R1, axis))
+                for c in range(3):
+                    _store_row(u[1 + c], i, (0.0, 0.0, 0.0))
+                continue
+            own = rotate_back(R1, axis)
+            _store_row(w, i, own)
+            _store_row(u[0], i, rotate_back(R1, cross(axis, add(tip, scale(-1.0, p)))))
+            for c in range(3):
+                _store_row(u[1 + c], i, cross(own, rotate_back(R1, (R2[c], R2[3 + c], R2[6 + c]))))
+
+
+@inlined
+def _unit(k: int) -> Vector:
+    """Unit vector k."""
+    return 1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0
+
+
+@inlined
+def _dual_of_vector(closings: Closings, dual: Array, k: int, f: int) -> Vector:
+    """What a dual (m,) of closure k's equations is of vector f; axes enter by half the skew part of their matrix."""
+    tip, turn = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    for r in range(closings.keep.shape[0]):
+        if closings.keep[r, 0] == k:
+            direction = closings.keep[r, 1]
+            if direction < 3:
+                tip = add(tip, scale(dual[r], _unit(direction)))
+            else:
+                turn = add(turn, scale(0.5 * dual[r], _unit(direction - 3)))
+    return tip if f == 0 else cross(turn, _unit(f - 1))
+
+
+@compiled
+def _add_bend(closings: Closings, ways: Ways, dual: Array, x: Array, factor: float, out: Array) -> None:
+    """Add a multiple of dual.H(x, .) (joints,) to out: the second derivative of the equations against a dual (m,)."""
+    w, u, _, _ = ways
+    for k in range(closings.frames.shape[0]):
+        first, last = closings.way_start[k], closings.way_start[k + 1]
+        for f in range(VECTORS):
+            d = _dual_of_vector(closings, dual, k, f)
+            if d[0] == 0.0 and d[1] == 0.0 and d[2] == 0.0:
+                continue
+            ahead, behind = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)  # sums of u x from here on, and of w x before
+            for i in range(first, last):
+                ahead = add(ahead, scale(x[closings.way[i]], load_row_vector(u[f], i, 0)))
+            for i in range(first, last):
+                j = closings.way[i]
+                wi, ui = load_row_vector(w, i, 0), load_row_vector(u[f], i, 0)
+                out[j] += factor * (dot(cross(d, wi), ahead) + dot(cross(d, behind), ui))
+                ahead = add(ahead, scale(-x[j], ui))
+                behind = add(behind, scale(x[j], wi))
+
+
+@compiled
+def _add_twist(closings: Closings, ways: Ways, dual: Array, x: Array, factor: float, out: Array) -> None:
+    """Add a multiple of dual.T(x, x, .) (joints,) to out: the third derivative of the equations against a dual (m,)."""
+    w, u, V, A = ways
+    for k in range(closings.frames.shape[0]):
+        first, last = closings.way_start[k], closings.way_start[k + 1]
+        for f in range(VECTORS):
+            d = _dual_of_vector(closings, dual, k, f)
+            if d[0] == 0.0 and d[1] == 0.0 and d[2] == 0.0:
+                continue
+            ahead, twice = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)  # first and second derivative along x, from here on
+            for i in range(last - 1, first - 1, -1):
+                here = x[closings.way[i]]
+                wi, ui = load_row_vector(w, i, 0), load_row_vector(u[f], i, 0)
+                twice = add(twice, scale(here, cross(wi, add(scale(here, ui), scale(2.0, ahead)))))
+                ahead = add(ahead, scale(here, ui))
+                _store_row(V, i, ahead)
+                _store_row(A, i, twice)
+            behind, beta = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)  # sum of w x before, and d against two joints before
+            for i in range(first, last):
+                j = closings.way[i]
+                wi, ui = load_row_vector(w, i, 0), load_row_vector(u[f], i, 0)
+                turned, own = cross(d, behind), cross(d, wi)
+                out[j] += factor * (
+                    dot(own, load_row_vector(A, i, 0))
+                    + 2.0 * dot(cross(turned, wi), load_row_vector(V, i, 0))
+                    + dot(beta, ui)
+                )
+                beta = add(beta, scale(x[j], cross(add(scale(2.0, turned), scale(x[j], own)), wi)))
+                behind = add(behind, scale(x[j], wi))
+
+
+@compiled
+def _differentiate_closures(loops: Loops, q: Array, work: Workspace, ways: Ways, S: Array, P: Array) -> bool:
+    """Write poses, J, ways, J by the passive joints into S and its inverse into P (m, m); False where singular."""
+    geometry, closings, _, C, _ = loops
+    m = closings.keep.shape[0]
+    n = C.shape[1] - m
+    work.tree[:] = q
+    write_link_poses(geometry, work.tree, work.pose)
+    write_closure_equations(geometry, closings, work.pose, work.J, work.A)
+    _write_ways(geometry, closings, work.pose, ways)
+    for r in range(m):
+        for c in range(m):
+            S[r, c] = 0.0
+            for i in range(C.shape[0]):
+                S[r, c] += work.J[r, i] * C[i, n + c]
+    return invert_matrix(S, P)
+
+
+@compiled
+def _write_inverse_of_passive(loops: Loops, tree: Array, out: Array) -> None:
+    """Write the inverse of J by the passive joints at tree (N, joints) into out (N, m, m)."""
+    work, ways = allocate_workspace(loops.geometry, loops.closings), _allocate_ways(loops.closings)
+    S = np.empty((out.shape[1], out.shape[1]))
+    for s in range(tree.shape[0]):
+        if not _differentiate_closures(loops, tree[s], work, ways, S, out[s]):
+            out[s] = np.nan
+
+
+@compiled
+def _write_tree_motion(loops: Loops, v: Array, a: Array, motion: TreeMotion) -> None:
+    """Write velocities, accelerations, G and Gdot at the positions of a motion, for active v, a (N, n)."""
+    _, closings, _, C, _ = loops
+    m, joints, n = closings.keep.shape[0], C.shape[0], v.shape[1]
+    work, ways = allocate_workspace(loops.geometry, closings), _allocate_ways(closings)
+    S, P = np.empty((m, m)), np.empty((m, m))
+    unit, bent = np.zeros(m), np.empty(joints)
+    by_active, rates = np.empty((m, n)), np.empty((m, n))
+    for s in range(v.shape[0]):
+        regular = _differentiate_closures(loops, motion.q[s], work, ways, S, P)
+        if not regular:
+            P[:] = np.nan
+        for r in range(m):
+            for c in range(n):
+                by_active[r, c] = 0.0
+                for i in range(joints):
+                    by_active[r, c] += work.J[r, i] * C[i, c]
+        _add_passive(C, P, by_active, motion.G[s])
+        for i in range(joints):
+            motion.v[s, i] = 0.0
+            for c in range(n):
+                motion.G[s, i, c] += C[i, c]
+                motion.v[s, i] += motion.G[s, i, c] * v[s, c]
+        for r in range(m):
+            unit[r] = 1.0
+            bent[:] = 0.0
+            _add_bend(closings, ways, unit, motion.v[s], 1.0, bent)
+            unit[r] = 0.0
+            for c in range(n):
+                rates[r, c] = 0.0
+                for i in range(joints):
+                    rates[r, c] += bent[i] * motion.G[s, i, c]
+        _add_passive(C, P, rates, motion.Gdot[s])
+        for i in range(joints):
+            motion.a[s, i] = 0.0
+            for c in range(n):
+                motion.a[s, i] += motion.G[s, i, c] * a[s, c] + motion.Gdot[s, i, c] * v[s, c]
+
+
+@compiled
+def _add_passive(C: Array, P: Array, right: Array, out: Array) -> None:
+    """Add to out (joints, n) the motion of the tree that answers right (m, n) of the equations: -C P right."""
+    m, n = right.shape
+    for c in range(n):
+        for r in range(m):
+            answer = 0.0
+            for k in range(m):
+                answer += P[r, k] * right[k, c]
+            for i in range(C.shape[0]):
+                out[i, c] -= C[i, n + r] * answer
+
+
+@compiled
+def _write_dual(C: Array, P: Array, by: Array, dual: Array) -> None:
+    """Write the dual (m,) of the equations that answers a gradient (joints,) by the passive joints: P' C' by."""
+    m = P.shape[0]
+    n = C.shape[1] - m
+    dual[:] = 0.0
+    for r in range(m):
+        along = 0.0
+        for i in range(C.shape[0]):
+            along += C[i, n + r] * by[i]
+        for k in range(m):
+            dual[k] += P[r, k] * along
+
+
+@compiled
+def _write_pull_back(loops: Loops, motion: TreeMotion, by: TreeMotion, out: Active) -> None:
+    """Write gradients by the active q, v, a from those by the tree's motion; by.G, by.Gdot may have no columns."""
+    _, closings, _, C, _ = loops
+    m, joints, n = closings.keep.shape[0], C.shape[0], out.q.shape[1]
+    work, ways = allocate_workspace(loops.geometry, closings), _allocate_ways(closings)
+    S, P = np.empty((m, m)), np.empty((m, m))
+    dual, second = np.empty(m), np.empty(m)
+    by_q, by_v = np.empty(joints), np.empty(joints)  # to be multiplied by G'
+    by_rate = np.empty(joints)  # of q, to be multiplied by Gdot'
+    bent, column = np.empty(joints), np.empty(joints)
+    for s in range(out.q.shape[0]):
+        v = motion.v[s]
+        if not _differentiate_closures(loops, motion.q[s], work, ways, S, P):
+            P[:] = np.nan
+        by_q[:], by_v[:], by_rate[:] = by.q[s], by.v[s], by.v[s]
+        _write_dual(C, P, by.a[s], dual)
+        _add_bend(closings, ways, dual, motion.a[s], -1.0, by_q)
+        _add_twist(closings, ways, dual, v, -1.0, by_q)
+        _add_bend(closings, ways, dual, v, -2.0, by_rate)
+        for c in range(by.G.shape[2]):
+            _write_dual(C, P, by.G[s, :, c], dual)
+            _add_bend(closings, ways, dual, motion.G[s, :, c], -1.0, by_q)
+        for c in range(by.Gdot.shape[2]):
+            _write_dual(C, P, by.Gdot[s, :, c], dual)
+            bent[:] = 0.0
+            _add_bend(closings, ways, dual, motion.G[s, :, c], -1.0, bent)
+            by_v += bent
+            by_rate += bent
+            _add_bend(closings, ways, dual, motion.Gdot[s, :, c], -1.0, by_q)
+            for sign in (1.0, -1.0):  # T(v, g, .) = (T(v + g, v + g, .) - T(v - g, v - g, .)) / 4
+                column[:] = v + sign * motion.G[s, :, c]
+                _add_twist(closings, ways, dual, column, -0.25 * sign, by_q)
+            bent[:] = 0.0
+            _add_bend(closings, ways, dual, v, 1.0, bent)
+            _write_dual(C, P, bent, second)
+            _add_bend(closings, ways, second, motion.G[s, :, c], 1.0, by_q)
+        for b in range(n):
+            out.q[s, b] = out.v[s, b] = out.a[s, b] = 0.0
+            for i in range(joints):
+                G, Gdot = motion.G[s, i, b], motion.Gdot[s, i, b]
+                out.q[s, b] += G * by_q[i] + Gdot * by_rate[i]
+                out.v[s, b] += G * by_v[i] + 2.0 * Gdot * by.a[s, i]
+                out.a[s, b] += G * by.a[s, i]
 
 
 def loop_map(robot: Robot) -> LoopMap | None:
@@ -208,78 +473,3 @@ def loop_map(robot: Robot) -> LoopMap | None:
     given = [c.at for c in robot.closures if c.at is not None]
     at = given[0] if given else np.zeros(robot.n)
     return LoopMap(robot, C, offset, robot.n, start, np.asarray(at))
-
-
-def _inverse_or_nan(A: Array) -> Array:
-    """Inverse for every sample; NaN where A is exactly singular."""
-    singular = np.linalg.det(A) == 0.0
-    inverse = np.linalg.inv(np.where(singular[:, None, None], np.eye(A.shape[1]), A))
-    inverse[singular] = np.nan
-    return np.asarray(inverse)
-
-
-class _PoseSeries:
-    """Taylor polynomials, of some degree in s, of the links' poses at joint positions q + s x."""
-
-    def __init__(self, robot: Robot, q: Array, x: Array, degree: int) -> None:
-        self.robot, self.q, self.x, self.degree = robot, q, x, degree
-        self.joint = {k: j for j, k in enumerate(robot.tree_joints)}
-        self.index = {link.joint: k for k, link in enumerate(robot.links)}
-        self.known: dict[int, tuple[list[Array], list[Array]]] = {}
-
-    def pose_coefficients(self, joint: str) -> tuple[list[Array], list[Array]]:
-        """Taylor coefficients of a link's rotation R (N, 3, 3) and position p (N, 3), in the base frame."""
-        return self._link_pose_series(self.index[joint])
-
-    def _link_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
-        """Pose of link k in the base's frame, as Taylor coefficients."""
-        if k in self.known:
-            return self.known[k]
-        link = self.robot.links[k]
-        R, p = self._local_pose_series(k)
-        if link.parent >= 0:
-            R0, p0 = self._link_pose_series(link.parent)
-            p = [a + b for a, b in zip(p0, _multiply_series("Nij,Nj->Ni", R0, p), strict=True)]
-            R = _multiply_series("Nij,Njk->Nik", R0, R)
-        self.known[k] = R, p
-        return R, p
-
-    def _local_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
-        """Pose of link k in its parent, as Taylor coefficients."""
-        link = self.robot.links[k]
-        N = len(self.q)
-        R0 = np.broadcast_to(link.placement.rotation, (N, 3, 3))
-        p0 = np.broadcast_to(link.placement.translation, (N, 3))
-        R, p = [R0] + [np.zeros((N, 3, 3))] * self.degree, [p0] + [np.zeros((N, 3))] * self.degree
-        if not link.moves:
-            return R, p
-        q, x = self.q[:, self.joint[k]], self.x[:, self.joint[k]]
-        if link.kind == "prismatic":
-            e = link.placement.rotation @ link.axis
-            return R, [p0 + q[:, None] * e, x[:, None] * e, *p[2:]][: self.degree + 1]
-        K = skew(link.axis)
-        sine, cosine = np.sin(q)[:, None, None], np.cos(q)[:, None, None]
-        turned = np.eye(3) + sine * K + (1.0 - cosine) * (K @ K)
-        terms = [R0 @ turned]
-        for order in range(1, self.degree + 1):
-            terms.append(terms[-1] @ K * (x / order)[:, None, None])
-        return terms, p
-
-
-def _multiply_series(rule: str, a: list[Array], b: list[Array]) -> list[Array]:
-    """Product of two Taylor polynomials, cut at their degree."""
-    return [np.asarray(sum(np.einsum(rule, a[i], b[k - i]) for i in range(k + 1))) for k in range(len(a))]
-
-
-def _closure_series(poses: _PoseSeries, closure: Closure) -> list[Array]:
-    """Derivatives of one closure's equations, in the axes of its first frame."""
-    (R1, p1), (R2, p2) = (poses.pose_coefficients(name) for name in closure.links)
-    tip1 = [a + np.einsum("Nij,j->Ni", R, closure.points[0]) for a, R in zip(p1, R1, strict=True)]
-    tip2 = [a + np.einsum("Nij,j->Ni", R, closure.points[1]) for a, R in zip(p2, R2, strict=True)]
-    between = [b - a for a, b in zip(tip1, tip2, strict=True)]
-    position = _multiply_series("Nji,Nj->Ni", R1, between)
-    E = _multiply_series("Nji,Njk->Nik", R1, R2)
-    turn = [0.5 * np.stack([M[:, 2, 1] - M[:, 1, 2], M[:, 0, 2] - M[:, 2, 0], M[:, 1, 0] - M[:, 0, 1]], 1) for M in E]
-    picks = [DIRECTIONS.index(name) for name in closure.keep]
-    factorials = (1.0, 1.0, 2.0, 6.0)[: len(turn)]
-    return [f * np.concatenate([a, b], axis=1)[:, picks] for f, a, b in zip(factorials, position, turn, strict=True)]

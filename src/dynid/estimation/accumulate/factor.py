@@ -64,6 +64,7 @@ class Block:
 
     head, tail: what the blocks before and after share of its first and last rows where blocks pass into one another
     (see `jackknife`); noise: what noise of the accelerations alone gives. None of them where no motion was derived.
+    unsettled: of its rows at rest or shortly after, which hardly count in `factors`; nothing where there are none.
     """
 
     log: int
@@ -73,6 +74,7 @@ class Block:
     head: tuple[ChannelFactor, ...] = ()
     tail: tuple[ChannelFactor, ...] = ()
     noise: tuple[ChannelFactor, ...] = ()
+    unsettled: tuple[ChannelFactor, ...] = ()
 
 
 def merge_factors(factors: Sequence[ChannelFactor]) -> ChannelFactor:

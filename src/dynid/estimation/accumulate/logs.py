@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynid.dynamics.friction import HARMONICS, PLAIN, joint_scales, stop_width_at_rest
+from dynid.dynamics.friction import HARMONICS, PLAIN, REST, joint_scales, stop_width_at_rest
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
 from dynid.estimation.accumulate.state import State, drop_repeated_samples
@@ -107,9 +107,12 @@ def collect_logs(
     if options.cutoff is None and treatments[0].cutoff is not None and is_explained_exactly(equation, surveys):
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
         treatments = tuple(_unfiltered_treatment(s, options.delay) for s in surveys)
-    noises = [_position_noise(x, equation.shapes.scale) for x in treatments if x.smooth and x.cutoff is not None]
+    noises = [_motion_noise_of(x, equation.shapes.scale) for x in treatments if x.smooth and x.cutoff is not None]
     if noises:
-        equation = replace(equation, shapes=replace(equation.shapes, held=stop_width_at_rest(max(noises))))
+        position, filtered, velocity = np.max(noises, axis=0)
+        held = stop_width_at_rest(float(position))
+        if velocity < REST[0] / 3.0 and filtered < held / 10.0:  # else rest looks like motion
+            equation = replace(equation, shapes=replace(equation.shapes, held=held))
     length = block_seconds(surveys, options)
     outliers = None
     if options.is_robust:
@@ -266,9 +269,20 @@ def _unfiltered_treatment(seen: Survey, delay: float) -> Treatment:
     return Treatment(seen.rate, None, False, delay)
 
 
-def _position_noise(treatment: Treatment, scale: Array) -> float:
-    """Largest standard deviation (rad) of the noise of recorded positions; scale (n,): what stands for one rad."""
-    return 0.0 if treatment.noise is None else float(np.nanmax(np.append(treatment.noise[0] / scale, 0.0)))
+def _motion_noise_of(treatment: Treatment, scale: Array) -> tuple[float, float, float]:
+    """Largest standard deviations of white noise in recorded and filtered positions (rad), and filtered velocities.
+
+    scale (n,): what stands for one rad. Velocities that are not recorded are derivatives of the positions.
+    """
+    if treatment.noise is None or treatment.cutoff is None:
+        return 0.0, 0.0, 0.0
+    position, recorded, _ = treatment.noise / scale
+    derived = 2.0 * np.pi * treatment.cutoff * position / np.sqrt(3.0)
+    passed = np.sqrt(2.0 * treatment.cutoff / treatment.rate)
+    largest, velocity = (
+        float(np.nanmax(np.append(x, 0.0))) for x in (position, np.where(np.isnan(recorded), derived, recorded))
+    )
+    return largest, passed * largest, passed * velocity
 
 
 def _motion_noise(

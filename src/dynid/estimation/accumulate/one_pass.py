@@ -254,7 +254,11 @@ class _BlockCollector:
                 own = list(block.factors)
                 own[c] = merge_factors([own[c], unsettled[c]])
                 self.blocks[place] = replace(block, factors=tuple(own))
+                none = ChannelFactor.empty(len(self.equation.channels[c].columns))
+                self.unsettled[place] = (*unsettled[:c], none, *unsettled[c + 1 :])
         self.settling[log] = tuple(settling)
+        for place, unsettled in self.unsettled.items():
+            self.blocks[place] = replace(self.blocks[place], unsettled=unsettled)
 
     def _merge_unsettled_counts_in_pairs(self) -> None:
         """Merge the counts of unsettled rows in pairs, as `merge_neighbours` does with the blocks of this log."""
@@ -303,10 +307,17 @@ def _absorb_blocks_at_rest(blocks: list[Block]) -> list[Block]:
     return [
         replace(
             blocks[k],
-            factors=tuple(merge_factors(list(own)) for own in zip(*(blocks[i].factors for i in group), strict=True)),
+            factors=_merge_channels([blocks[i].factors for i in group]),
+            unsettled=_merge_channels([blocks[i].unsettled for i in group]),
         )
         for k, group in zip(moving, groups, strict=True)
     ]
+
+
+def _merge_channels(several: Sequence[tuple[ChannelFactor, ...]]) -> tuple[ChannelFactor, ...]:
+    """Factors of several blocks merged channel by channel; blocks may have none."""
+    some = [factors for factors in several if factors]
+    return tuple(merge_factors(own) for own in zip(*some, strict=True)) if some else ()
 
 
 def _ramp_weights(s: Array, length: float) -> tuple[slice, Array]:
@@ -324,10 +335,13 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
         left = blocks[k]
         if k + 1 < len(blocks) and blocks[k + 1].log == left.log:
             right = blocks[k + 1]
-            factors = tuple(merge_factors(pair) for pair in zip(left.factors, right.factors, strict=True))
-            noise = tuple(merge_factors(pair) for pair in zip(left.noise, right.noise, strict=False))
-            noise = noise or left.noise or right.noise
-            merged.append(Block(left.log, left.start, right.stop, factors, left.head, right.tail, noise))
+            factors, noise, unsettled = (
+                _merge_channels(pair)
+                for pair in (
+                    (left.factors, right.factors), (left.noise, right.noise), (left.unsettled, right.unsettled),
+                )
+            )  # fmt: skip
+            merged.append(Block(left.log, left.start, right.stop, factors, left.head, right.tail, noise, unsettled))
             k += 2
         else:
             merged.append(left)

@@ -316,7 +316,7 @@ StoredState = Annotated[
 def _check_block_columns(equation: Equation, block: Block) -> None:
     """Raise where a factor of a block does not have the equation's columns."""
     _check_columns(equation, block.factors)
-    for factors in (block.head, block.tail, block.noise):
+    for factors in (block.head, block.tail, block.noise, block.unsettled):
         if factors:
             _check_columns(equation, factors)
 

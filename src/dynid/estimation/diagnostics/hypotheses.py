@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,9 @@ PROBE = 0.3
 
 SEEN = 1e-4
 """Relative change of the error from which on a zero can be seen."""
+
+TILT_PROBE, MOST_TILT, TURNS, FAST_TURNS = 0.1, 1.0, 8, 1
+"""Tangent by which gravity is turned to see where the error falls, at most in one step, and steps."""
 
 LEAST_ZERO = LEAST_TILT = np.radians(4.0)
 LEAST_GAIN = 1.3
@@ -68,6 +72,10 @@ HOPELESS = 1e3
 STANDARD_GRAVITY = 9.81
 
 
+ROUGH, AT_ONCE, RULED_OUT = 30, 12, 1.1
+"""Samples of rough fits, readings that are fitted at once, and error over that as recorded that rules one out."""
+
+
 def with_entry(values: tuple[float, ...], j: int, value: float) -> tuple[float, ...]:
     """The values with the entry at index j replaced."""
     return (*values[:j], value, *values[j + 1 :])
@@ -81,16 +89,19 @@ def _wrap_angle(angle: float) -> float:
 class Alternatives:
     """All single changes of a reading that are tried; thorough: those that need many refits, too.
 
-    delay (s): of the torques, as the residuals show it.
+    refit: of the samples on which they are compared; samples: all of them, for the timing of torques. delay (s): of the
+    torques, as the residuals show it.
     """
 
-    def __init__(self, refit: Refit, *, thorough: bool, delay: float = 0.0) -> None:
+    def __init__(self, refit: Refit, samples: KeptSamples, *, thorough: bool, delay: float = 0.0) -> None:
         equation = refit.samples.equation
         robot = equation.robot
         self.refit, self.n, self.joints, self.thorough = refit, refit.n, refit.samples.joints, thorough
+        self.samples = samples
         kinds = [robot.links[k].kind for k in robot.active_links]
         self.revolute = [j for j in range(self.n) if kinds[j] == "revolute"]
         self.gravity = np.array(robot.gravity)
+        self.promising = PROMISING if thorough else PROMISING_AT_ONCE
         self.knows_geometry = equation.unknown is None
         self.delay = delay
         self._gears: dict[tuple[Reading, tuple[tuple[int, float], ...], int], Reading] = {}
@@ -98,12 +109,12 @@ class Alternatives:
     @cached_property
     def with_free_timing(self) -> Refit:
         """Refits in which friction has a timing of its own."""
-        return Refit(self.refit.samples.with_free_timing())
+        return Refit(self.samples.with_free_timing(), self.refit.work)
 
     @cached_property
     def with_own_friction(self) -> Refit:
         """Refits with dry friction as it was asked for, without memory where none was."""
-        return Refit(self.refit.samples.with_own_friction())
+        return Refit(self.samples.with_own_friction(), self.refit.work)
 
     def fit_error(self, r: Reading) -> float:
         """Error of a fit to all samples, a large one where the mechanism cannot move so."""
@@ -113,14 +124,19 @@ class Alternatives:
             return HOPELESS
 
     def single_changes(self, r: Reading) -> Iterator[Reading]:
-        """Every reading that differs by one change: signs, order, zeros, gravity, gains, units, gears, delays."""
-        yield from self.sign_changes(r)
-        yield from self.order_changes(r)
-        yield from self.zero_changes(r)
-        yield from self.gravity_changes(r)
-        yield from self.gain_changes(r)
+        """Every reading that differs by one change: those that are common and quickly tried come first."""
+        yield from self.torque_changes(r)
+        if self.thorough:
+            yield from self.sign_changes(r)
+            yield from self.order_changes(r)
+            yield from self.zero_steps(r)
+            yield from self.zero_angles(r)
+        else:
+            yield from self._promising_motions(r)
         yield from self.unit_and_gear_changes(r)
+        yield from self.gravity_axes(r)
         yield from self.delay_changes(r)
+        yield from self.gravity_directions(r)
         if not self.refit.samples.equation.options.rotor_inertia and not r.rotors:
             yield replace(r, rotors=self.joints)
         if self.refit.samples.slopes is not None and not r.derived:
@@ -129,6 +145,38 @@ class Alternatives:
         if len(logs) > 1 and len(r.loads) + 1 < len(logs):
             yield from (replace(r, loads=(*r.loads, log)) for log in logs if log not in r.loads)
 
+    def _promising_motions(self, r: Reading) -> Iterator[Reading]:
+        """Other signs, order and zeros of positions that free fits to a few samples do not rule out, the best first."""
+        changes = [*self.sign_changes(r), *self.zero_steps(r)]
+        if self.fit_error(r) > SUSPICIOUS:
+            changes += self.order_changes(r)
+        probes = [self._with_zero(r, j, x) for j in self.revolute for x in (-PROBE, PROBE)]
+        now, *errors = self._rough_errors([r, *probes, *changes])
+        low, high = (np.array(errors[k : len(probes) : 2]) for k in (0, 1))
+        least = RULED_OUT**2 * now
+        ranked = sorted(zip(errors[len(probes) :], range(len(changes)), strict=True))
+        yield from (changes[k] for error, k in ranked[:FOLLOWED] if error < least)
+        for j, sides in zip(self.revolute, zip(low.tolist(), high.tolist(), strict=True), strict=True):
+            step = self._zero_of_least_error(now, sides)
+            if abs(step) > LEAST_ZERO:
+                yield self._with_zero(r, j, step)
+
+    def _rough_errors(self, readings: Sequence[Reading]) -> list[float]:
+        """Squared errors of free fits to a few samples."""
+        found: list[float] = []
+        for k in range(0, len(readings), AT_ONCE):
+            some = [replace(x, sines=False) for x in readings[k : k + AT_ONCE]]
+            try:
+                found += self.roughly.squared_errors_at_once(some).tolist()
+            except (DynidError, np.linalg.LinAlgError):
+                found += [self.fit_error(x) ** 2 for x in some]
+        return found
+
+    @cached_property
+    def roughly(self) -> Refit:
+        """Refits of a few samples."""
+        return Refit(self.samples.thin_out(ROUGH), self.refit.work)
+
     def spring_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with a spring at one more joint, in place of position-dependent torques."""
         if "spring" not in self.refit.samples.equation.friction:
@@ -136,10 +184,18 @@ class Alternatives:
                 if j not in r.springs:
                     yield replace(r, springs=(*r.springs, j), sines=False)
 
-    def sign_changes(self, r: Reading) -> Iterator[Reading]:
-        """Readings with torques or positions reversed: of one joint, or of all."""
+    def torque_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with other torques: reversed, of one joint or of all, exchanged, times a factor."""
         for j in self.joints:
             yield replace(r, gain=with_entry(r.gain, j, -r.gain[j]))
+        if self.n > 1:
+            yield replace(r, gain=tuple(-x for x in r.gain))
+        for move in self._moves:
+            yield replace(r, tau_order=tuple(r.tau_order[k] for k in move), gain=tuple(r.gain[k] for k in move))
+        yield from self.gain_changes(r)
+
+    def sign_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with positions reversed, or positions and torques: of one joint, or of all."""
         for j in range(self.n):
             turned = replace(
                 r, q_factor=with_entry(r.q_factor, j, -r.q_factor[j]), zero=with_entry(r.zero, j, -r.zero[j])
@@ -149,57 +205,59 @@ class Alternatives:
                 yield replace(turned, gain=with_entry(r.gain, j, -r.gain[j]))
         if self.n > 1:
             torques = tuple(-x for x in r.gain)
-            yield replace(r, gain=torques)
             turned = replace(r, q_factor=tuple(-x for x in r.q_factor), zero=tuple(-x for x in r.zero))
             yield turned
             yield replace(turned, gain=torques)
 
-    def order_changes(self, r: Reading) -> Iterator[Reading]:
-        """Readings with joints exchanged: torques, positions or both; all in reverse, or moved on by one."""
+    @cached_property
+    def _moves(self) -> tuple[tuple[int, ...], ...]:
+        """Orders of the joints that are tried: two exchanged, all in reverse, all moved on by one."""
         if len(self.joints) < self.n:
-            return
-        every = tuple(range(self.n))
-        moves = []
+            return ()
+        every, moves = tuple(range(self.n)), []
         for i, k in itertools.combinations(every, 2):
             swapped = list(every)
             swapped[i], swapped[k] = k, i
             moves.append(tuple(swapped))
         if self.n > 2:
             moves += [every[::-1], (*every[1:], every[0]), (every[-1], *every[:-1])]
-        plausible = self.thorough or self.fit_error(r) > SUSPICIOUS
-        for move in dict.fromkeys(moves):
+        return tuple(dict.fromkeys(moves))
+
+    def order_changes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with the positions of joints exchanged, or positions and torques."""
+        for move in self._moves:
             tau, gain = tuple(r.tau_order[k] for k in move), tuple(r.gain[k] for k in move)
-            yield replace(r, tau_order=tau, gain=gain)
-            if not plausible:
-                continue
             factor, zero = (tuple(x[k] for k in move) for x in (r.q_factor, r.zero))
             moved = replace(r, q_order=tuple(r.q_order[k] for k in move), q_factor=factor, zero=zero)
             yield moved
             yield replace(moved, tau_order=tau, gain=gain)
 
-    def zero_changes(self, r: Reading) -> Iterator[Reading]:
-        """Readings with zeros shifted by multiples of 90 degrees, or by the angle of least error, where it falls."""
-        now = self.fit_error(r)
+    def zero_steps(self, r: Reading) -> Iterator[Reading]:
+        """Readings with zeros shifted by multiples of 90 degrees."""
         for j in self.revolute:
-            tried = [replace(r, zero=with_entry(r.zero, j, _wrap_angle(r.zero[j] + step))) for step in STEPS]
-            if abs(self.fit_error(tried[0]) - now) < SEEN * now:
-                tried[:] = tried[1:2]  # invisible, unless by half a turn
-            yield from tried
-            if len(tried) > 1:
-                yield from self._zero_by_any_angle(r, j, now)
+            yield from (self._with_zero(r, j, step) for step in STEPS)
 
-    def _zero_by_any_angle(self, r: Reading, j: int, now: float) -> Iterator[Reading]:
-        def error(angle: float) -> float:
-            return self.fit_error(replace(r, zero=with_entry(r.zero, j, r.zero[j] + angle)))
+    def zero_angles(self, r: Reading) -> Iterator[Reading]:
+        """Readings with a zero shifted by the angle of least error, where it falls."""
+        now = self.fit_error(r) ** 2
+        for j in self.revolute:
+            sides = [self.fit_error(self._with_zero(r, j, x)) ** 2 for x in (-PROBE, PROBE)]
+            step = self._zero_of_least_error(now, sides)
+            found = self._with_best_zero(r, j, (-1.0, 0.0) if step < 0.0 else (0.0, 1.0)) if step else r
+            if abs(_wrap_angle(found.zero[j] - r.zero[j])) > LEAST_ZERO:
+                yield found
 
-        sides = error(-PROBE), error(PROBE)
-        bend = sides[0] + sides[1] - 2.0 * now
-        lowest = now - (sides[1] - sides[0]) ** 2 / (8.0 * bend) if bend > 0.0 else min(sides)
-        if lowest * PROMISING > now:
-            return
-        found = self._with_best_zero(r, j, (-1.0, 0.0) if sides[0] < sides[1] else (0.0, 1.0))
-        if abs(_wrap_angle(found.zero[j] - r.zero[j])) > LEAST_ZERO:
-            yield found
+    def _zero_of_least_error(self, now: float, sides: Sequence[float]) -> float:
+        """Angle at which a parabola through squared errors is least, at most 1 rad; 0 where that promises nothing."""
+        bend, slope = sides[0] + sides[1] - 2.0 * now, sides[1] - sides[0]
+        lowest = now - slope**2 / (8.0 * bend) if bend > 0.0 else min(sides)
+        if max(abs(x - now) for x in sides) < SEEN * now or max(lowest, 0.0) * self.promising**2 > now:
+            return 0.0
+        return float(np.clip(-0.5 * PROBE * slope / bend if bend > 0.0 else -np.sign(slope), -1.0, 1.0))
+
+    def _with_zero(self, r: Reading, j: int, angle: float) -> Reading:
+        """The reading with the zero of a joint moved by an angle."""
+        return replace(r, zero=with_entry(r.zero, j, _wrap_angle(r.zero[j] + angle)))
 
     def _with_best_zero(self, r: Reading, j: int, between: tuple[float, float]) -> Reading:
         """The zero moved by the angle at which the error is least."""
@@ -214,47 +272,69 @@ class Alternatives:
         )  # fmt: skip
         return moved(float(found.x))
 
-    def gravity_changes(self, r: Reading) -> Iterator[Reading]:
-        """Readings with gravity along the axes of the base, or turned to the direction of least error."""
+    def gravity_axes(self, r: Reading) -> Iterator[Reading]:
+        """Readings with gravity along the axes of the base."""
         if not self.knows_geometry:
             return
-        size = float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY
+        now, size = self.gravity if r.gravity is None else np.array(r.gravity), self._gravity_size
+        for g in (s * size * axis for axis in np.eye(3) for s in (1.0, -1.0)):
+            if not np.allclose(g, now, atol=1e-3 * size):
+                yield replace(r, gravity=tuple(g.tolist()))
+
+    def gravity_directions(self, r: Reading) -> Iterator[Reading]:
+        """Readings with gravity turned from where it is, or from an axis, to the direction of least error."""
+        if not self.knows_geometry:
+            return
         now = self.gravity if r.gravity is None else np.array(r.gravity)
-        axes = [s * size * axis for axis in np.eye(3) for s in (1.0, -1.0)]
-        found = [replace(r, gravity=tuple(g.tolist())) for g in axes if not np.allclose(g, now, atol=1e-3 * size)]
-        yield from found
-        starts = sorted((replace(r, gravity=tuple(now.tolist())), *found), key=self.fit_error)
-        yield from (
-            g for start in starts[: 2 if self.thorough else 1] for g in self._gravity_of_least_error(start, size)
-        )
+        starts = sorted((replace(r, gravity=tuple(now.tolist())), *self.gravity_axes(r)), key=self.fit_error)
+        for start in starts[: 2 if self.thorough else 1]:
+            yield from self._gravity_of_least_error(start)
 
-    def _gravity_of_least_error(self, r: Reading, size: float) -> Iterator[Reading]:
-        """Reading with gravity turned to the direction of least error."""
-        from scipy.optimize import minimize
+    @property
+    def _gravity_size(self) -> float:
+        """Size of gravity (m/s^2), that of the earth where the robot's is zero."""
+        return float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY
 
-        start = np.array(r.gravity) / size
-        if not np.linalg.norm(start) > 0.5:
+    def _gravity_of_least_error(self, r: Reading, least_tilt: float = LEAST_TILT) -> Iterator[Reading]:
+        """Reading with gravity turned to the direction of least error, by Newton's steps on the squared error."""
+        start = np.array(r.gravity)
+        size = float(np.linalg.norm(start))
+        if not size > 0.5 * self._gravity_size:
             return
-        across = np.linalg.svd(start[None])[2][1:]
-
-        def direction(x: Array) -> Array:
-            g = start + x @ across
-            return np.asarray(g * (size / np.linalg.norm(g)))
-
-        def error(x: Array) -> float:
-            return self.fit_error(replace(r, gravity=tuple(direction(x).tolist())))
-
-        sides = [error(np.array(x)) for x in ((0.0, 0.0), (0.1, 0.0), (-0.1, 0.0), (0.0, 0.1), (0.0, -0.1))]
-        if min(sides[1:]) * 1.005 > sides[0]:
-            return
-        simplex = np.array([[0.0, 0.0], [0.2, 0.0], [0.0, 0.2]])
-        found = minimize(
-            error, np.zeros(2), method="Nelder-Mead",
-            options={"xatol": 2e-3, "fatol": 1e-5, "maxfev": 70, "initial_simplex": simplex},
-        )  # fmt: skip
-        g = direction(found.x)
-        if np.arccos(np.clip(g @ start / size, -1.0, 1.0)) > LEAST_TILT:
+        g, least = start, self.fit_error(r)
+        for _ in range(TURNS if self.thorough else FAST_TURNS):
+            turned = self._turned_gravity(r, g / size)
+            error = self.fit_error(replace(r, gravity=turned))
+            if error * (1.005 if g is start else 1.0005) > least:
+                break
+            g, least = np.array(turned), error
+        if np.arccos(np.clip(g @ start / size**2, -1.0, 1.0)) > least_tilt:
             yield replace(r, gravity=tuple(g.tolist()))
+
+    def _turned_gravity(self, r: Reading, along: Array) -> tuple[float, ...]:
+        """Gravity where a parabola through squared errors beside a direction is least, or the best of these."""
+        size, across = float(np.linalg.norm(r.gravity or ())), np.linalg.svd(along[None])[2][1:]
+
+        def turned(x: Sequence[float]) -> tuple[float, ...]:
+            g = along + np.array(x) @ across
+            return tuple((g * (size / np.linalg.norm(g))).tolist())
+
+        def squared_error(*x: float) -> float:
+            return self.fit_error(replace(r, gravity=turned(x))) ** 2
+
+        h = TILT_PROBE
+        places = [(0.0, 0.0), (h, 0.0), (-h, 0.0), (0.0, h), (0.0, -h)]
+        E = [squared_error(*x) for x in places]
+        if min(E[1:]) * 1.01 > E[0] and not self.thorough:
+            return turned(places[0])
+        slope = np.array([E[1] - E[2], E[3] - E[4]]) / (2.0 * h)
+        bend = np.array([E[1] + E[2], E[3] + E[4]]) - 2.0 * E[0]
+        both = squared_error(h, h) - E[1] - E[3] + E[0]
+        H = np.array([[bend[0], both], [both, bend[1]]]) / h**2
+        if np.linalg.eigvalsh(H)[0] <= 0.0:
+            return turned(places[int(np.argmin(E))])
+        step = -np.linalg.solve(H, slope)
+        return turned((step * min(1.0, MOST_TILT / max(float(np.linalg.norm(step)), 1e-300))).tolist())
 
     def gain_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with one joint's torque times the factor that suits the other joints' parameters."""
@@ -379,6 +459,12 @@ class Alternatives:
         own = self.with_own_friction
         return min((best - reach, best, best + reach), key=lambda x: own.fitted_error(replace(r, delay=x)))
 
+    def refine_gravity(self, r: Reading) -> Reading:
+        """The reading with gravity, where it was changed, in the direction of least error beside all other changes."""
+        if r.gravity is None or r.loads:
+            return r
+        return min((r, *self._gravity_of_least_error(r, 0.0)), key=self.fit_error)
+
     def refine_reading(self, r: Reading) -> Reading:
         """The reading with every factor, angle and time where the error is least, beside all that was found later."""
         geared = {j: 1.0 / abs(x) for j, x in enumerate(r.q_factor) if not _is_of_units(x)}
@@ -394,9 +480,7 @@ class Alternatives:
         for j, zero in enumerate(r.zero):
             if zero % (0.5 * np.pi) != 0.0:
                 r = self._with_best_zero(replace(r, zero=with_entry(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
-        if r.gravity is not None and not r.loads:
-            size = float(np.linalg.norm(r.gravity))
-            r = min((r, *self._gravity_of_least_error(r, size)), key=self.fit_error)
+        r = self.refine_gravity(r)
         return r if r.delay == 0.0 else replace(r, delay=self._best_delay(r, r.delay))
 
 
@@ -414,17 +498,23 @@ BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.15, 1.25
 """The same for delays, for factors of torques, for springs and for payloads: friction that changes from log to log
 lets a payload explain a little."""
 
-AS_UNITS = 1.05
+AS_UNITS = 1.02
 """Error with units of positions over that with gears up to which it is the units that are wrong."""
 
 AS_SINES = 1.05
 """Error with a spring over that with any position-dependent torques up to which it is the spring that explains."""
+
+WORSE_WITHOUT_SINES = 1.05
+"""Error without position-dependent torques over that before from which on a change is not believed."""
 
 WORSE = 1.04
 """Error of a joint over that without the delay from which on much must speak for it: friction looks like a delay."""
 
 PROMISING = 1.015
 """Error of a fit to all samples over that of an alternative from which on this is tried on held-out data."""
+
+PROMISING_AT_ONCE = 1.025
+"""The same where time is short: what is named must be better by more on held-out data."""
 
 FLOOR = 2e-3
 """NRMSE that is added to both: below it, rounding and filters decide."""
@@ -455,8 +545,12 @@ COMPONENTS = (
 """Parts of a reading, in the order in which they are taken back where they do not matter."""
 
 ROUNDS, WAYS, FOLLOWED = 5, 3, 12
-FAST, FULL = 150, 1200
-"""Samples that are refitted."""
+FAST, CONFIRMED, SCREENED, FULL = 70, 180, 400, 1200
+"""Samples that are refitted: quickly, to confirm what was found so, to compare alternatives, and to judge them."""
+
+NEEDS_SINES, MAY_NEED_SINES = 0.9, 0.7
+"""Error with position-dependent torques over that without up to which they take part in every comparison: on held-out
+data, and of fits to few samples, which more columns always fit better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,20 +570,48 @@ class EvaluatedReading:
 
 
 class Search:
-    """Looks for the reading that explains the samples best."""
+    """Looks for the reading that explains the samples best.
 
-    def __init__(self, samples: KeptSamples, *, thorough: bool, delay: float = 0.0) -> None:
+    Alternatives are compared on some of the samples (screen) and judged on all of them (refit). budget: work that a
+    search which is not thorough may take; must_finish: all single changes are tried whatever they take.
+    """
+
+    def __init__(
+        self, samples: KeptSamples, *, thorough: bool, delay: float = 0.0, budget: float = np.inf,
+        must_finish: bool = True,
+    ) -> None:  # fmt: skip
         self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
-        self.alternatives = Alternatives(self.refit, thorough=thorough, delay=delay)
+        self.budget, self.must_finish, self.is_complete = budget, must_finish, True
+        self.screen = self.refit
+        if len(samples) > SCREENED:
+            self.screen = Refit(samples.thin_out(SCREENED), self.refit.work)
+        self.alternatives = Alternatives(self.screen, samples, thorough=thorough, delay=delay)
         self.judged: dict[Reading, EvaluatedReading] = {}
         self.first_round: tuple[Reading, list[Reading]] | None = None
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the budget is used up."""
+        return self.refit.work.done > self.budget
+
+    @cached_property
+    def position_torques(self) -> tuple[bool, ...]:
+        """Whether readings are judged with position-dependent torques, without, or both where there is time for it."""
+        if self.thorough:
+            return False, True
+        start = Reading.as_recorded(self.refit.n)
+        fits = [self.refit.fitted_error(replace(start, sines=x)) for x in (False, True)]
+        if fits[1] > MAY_NEED_SINES * fits[0]:
+            return (False,)
+        plain, sines = (float(self.refit.held_out_errors(replace(start, sines=x)).mean()) for x in (False, True))
+        return (sines < NEEDS_SINES * plain,)
 
     def evaluate_reading(self, reading: Reading) -> EvaluatedReading:
         """Evaluate a reading by its held-out error; infinite where the mechanism cannot move so."""
         plain = replace(reading, sines=False)
         if plain not in self.judged:
             try:
-                errors = [self.refit.held_out_errors(r) for r in (plain, replace(plain, sines=True))]
+                errors = [self.refit.held_out_errors(replace(plain, sines=x)) for x in self.position_torques]
             except (DynidError, np.linalg.LinAlgError):
                 errors = [np.array([np.inf])]
             self.judged[plain] = EvaluatedReading(plain, tuple(min(errors, key=lambda x: float(x.mean())).tolist()))
@@ -505,22 +627,32 @@ class Search:
         All are tried only once where the search is not thorough: further mistakes are among the changes that looked
         promising then.
         """
-        found: dict[Reading, float] = {}
-        now = self.refit.fitted_error(reading, limited=True)
+        fitted, found = self.screen.fitted_error, dict[Reading, float]()
+        now, promising = fitted(reading, limited=True), self.alternatives.promising
         changes: Iterable[Reading] = self.alternatives.single_changes(reading)
         if self.first_round is not None:
-            start, promising = self.first_round
-            changes = [x for other in promising if (x := combine_changes(start, other, reading)) is not None]
+            start, followed = self.first_round
+            changes = [x for other in followed if (x := combine_changes(start, other, reading)) is not None]
         for other in changes:
             with suppress(DynidError, np.linalg.LinAlgError):
-                found[other] = self.refit.fitted_error(other)
+                found[other] = fitted(other)
+            if self.first_round is not None and self.is_exhausted:
+                break
+            if self.refit.work.done > FIRST_ROUND * self.budget and not (
+                self.must_finish and min(found.values(), default=np.inf) * SURELY_WRONG > now
+            ):
+                self.is_complete = False
+                break
         good: list[tuple[float, Reading]] = []
         for other, least in sorted(found.items(), key=lambda pair: pair[1]):
-            if least * PROMISING > now or (not self.thorough and len(good) >= FOLLOWED and least > good[-1][0]):
+            if least * promising > now or (not self.thorough and len(good) >= FOLLOWED and least > good[-1][0]):
                 break  # limits only add to the error
+            if len(good) >= FINALISTS // 2 and self.refit.work.done > LIMITED_FITS * self.budget:
+                self.is_complete = False
+                break
             with suppress(DynidError, np.linalg.LinAlgError):
-                error = self.refit.fitted_error(other, limited=True)
-                good = sorted([*good, (error, other)] if error * PROMISING < now else good, key=lambda pair: pair[0])
+                error = fitted(other, limited=True)
+                good = sorted([*good, (error, other)] if error * promising < now else good, key=lambda pair: pair[0])
                 good = good if self.thorough else good[:FOLLOWED]
         if self.first_round is None and not self.thorough:
             self.first_round = reading, [other for _, other in good]
@@ -538,7 +670,9 @@ class Search:
         for number, first in enumerate(ways):
             if on_progress is not None:
                 on_progress("trying alternatives", (1 + number) / (1 + len(ways)))
-            ends.append(self._drop_needless_changes(self._follow_clear_changes(first), start.reading))
+            end = self._follow_clear_changes(first)
+            is_single = end is first and not self.thorough  # a change alone is not needless
+            ends.append(end if is_single else self._drop_needless_changes(end, start.reading))
         units = [x for x in ends if all(map(_is_of_units, x.reading.q_factor))]
         least = min((x.error for x in ends), default=np.inf) + FLOOR
         ends = [x for x in units if x.error + FLOOR < AS_UNITS * least] or ends  # units before gears of any ratio
@@ -563,10 +697,15 @@ class Search:
     def _follow_clear_changes(self, now: EvaluatedReading) -> EvaluatedReading:
         """Follow clear changes one at a time, until there is none."""
         for _ in range(ROUNDS - 1):
+            if self.is_exhausted:
+                self.is_complete = False
+                break
             clear = self._clear_changes(now)
             if not clear:
                 break
             now = self._simplest_of_the_best(clear[0], clear)
+            if self.thorough:
+                now = self.evaluate_reading(self.alternatives.refine_gravity(now.reading))
         if self.thorough:
             with suppress(DynidError, np.linalg.LinAlgError):
                 now = min(
@@ -585,7 +724,7 @@ class Search:
         if self.thorough:
             clear += self._clear_springs(now)
         clear = [x for x in clear if x.reading.derived and not now.reading.derived] or clear  # positions say so, too
-        if not clear and now.reading.delay == 0.0:
+        if not clear and now.reading.delay == 0.0 and (not self.is_exhausted or self.must_finish):
             clear = self._clear_delays(now)
         return sorted(clear, key=lambda x: x.error)
 
@@ -627,7 +766,7 @@ class Search:
             with suppress(DynidError, np.linalg.LinAlgError):
                 best[kind] = min(
                     best.get(kind, (np.inf, other)),
-                    (self.refit.fitted_error(other, limited=True), other),
+                    (self.screen.fitted_error(other, limited=True), other),
                     key=lambda x: x[0],
                 )
         for _, other in best.values():
@@ -635,8 +774,10 @@ class Search:
 
     def _with_position_torques_if_needed(self, reading: Reading) -> Reading:
         """The reading, with position-dependent torques as further columns where these predict clearly better."""
+        if not self.thorough:
+            return replace(reading, sines=self.position_torques[0])
         plain, sines = (float(self.refit.held_out_errors(replace(reading, sines=x)).mean()) for x in (False, True))
-        return replace(reading, sines=sines < 0.9 * plain)
+        return replace(reading, sines=sines < NEEDS_SINES * plain)
 
     def _is_clearly_better(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
         """Whether a change is so much better that it is a mistake, beyond what models lack and their freedom gains."""
@@ -653,7 +794,14 @@ class Search:
             least = np.inf
         if r.loads != now.reading.loads:
             least = max(least, BETTER_LOAD)
+        if self.thorough and np.isfinite(least) and self._needs_position_torques(r, now.reading):
+            least = np.inf
         return (found.error + FLOOR) * least < before + FLOOR
+
+    def _needs_position_torques(self, r: Reading, before: Reading) -> bool:
+        """Whether a change is better only beside position-dependent torques, which absorb gravity and zeros."""
+        fits = [self.screen.fitted_error(replace(x, sines=False), limited=True) + FLOOR for x in (r, before)]
+        return fits[0] > WORSE_WITHOUT_SINES * fits[1]
 
     def _least_for_delay(self, r: Reading, before: Reading) -> float:
         """Least improvement that a delay needs: little where residuals of the whole model show it too, else more.
@@ -726,9 +874,29 @@ class Search:
             without = (
                 self._evaluate_without_position_torques(other) if name == "springs" else self.evaluate_reading(other)
             )
-            if without.error + FLOOR <= 1.005 * (found.error + FLOOR):
+            if without.error + FLOOR <= PROMISING * (found.error + FLOOR):
                 found = without
+        return self._drop_needless_entries(found, start) if self.thorough else found
+
+    def _drop_needless_entries(self, found: EvaluatedReading, start: Reading) -> EvaluatedReading:
+        """The reading with gravity along an axis, and without single entries, where it does as well so."""
+        if found.reading.gravity is not None:
+            g = np.array(found.reading.gravity)
+            axis = np.where(np.arange(3) == np.abs(g).argmax(), np.sign(g) * np.linalg.norm(g), 0.0)
+            found = self._simpler_if_as_good(found, replace(found.reading, gravity=tuple(axis.tolist())))
+        for name, j in itertools.product(("zero", "gain", "q_factor"), range(self.refit.n)):
+            now, before = getattr(found.reading, name), getattr(start, name)
+            if now[j] != before[j]:
+                entries: dict[str, Any] = {name: with_entry(now, j, before[j])}
+                found = self._simpler_if_as_good(found, replace(found.reading, **entries))
         return found
+
+    def _simpler_if_as_good(self, found: EvaluatedReading, simpler: Reading) -> EvaluatedReading:
+        """The evaluated simpler reading where its error is as good, else the one that was found."""
+        if found.reading.springs:
+            return found  # judged in another way
+        other = self.evaluate_reading(simpler)
+        return other if other.error + FLOOR <= PROMISING * (found.error + FLOOR) else found
 
 
 def combine_changes(start: Reading, other: Reading, now: Reading) -> Reading | None:
@@ -784,17 +952,37 @@ class Alternative:
         return f"{self.what.what} ({self.error:.3f})"
 
 
+UNTRIED = "alternatives_untried"
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Alternatives to how the logs were read, best first; error: of the logs as they were read; tried: how many.
 
-    All errors are of one model, without position-dependent friction but where it explains much, on thinned samples:
-    they compare with one another, not with the validation error of the result.
+    is_partial: alternatives were left out to save time; `diagnose` tries all. All errors are of one model, without
+    position-dependent friction but where it explains much, on thinned samples: they compare with one another, not with
+    the validation error of the result.
     """
 
     error: float
     alternatives: tuple[Alternative, ...]
     tried: int
+    is_partial: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no alternative was left out."""
+        return not self.is_partial
+
+    @property
+    def left_out(self) -> tuple[Message, ...]:
+        """Message on alternatives that were not tried, with the option that tries them; empty where all were."""
+        if self.is_complete:
+            return ()
+        return (Message(
+            UNTRIED, "mistakes in the recording beyond the {tried} alternatives that there was time for",
+            "try all of them with {diagnose}", tried=self.tried, diagnose=Option("diagnose", True),
+        ),)  # fmt: skip
 
     @property
     def best(self) -> Alternative | None:
@@ -838,11 +1026,36 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TriedData:
-    """What alternatives are tried on: samples, how they were read, and the delay (s) that the residuals show."""
+    """What alternatives are tried on: samples, how they were read, and the delay (s) that the residuals show.
+
+    rows: samples of the logs in all; may_be_good: errors on validation data allow the best verdict.
+    """
 
     samples: KeptSamples
     recorded: Recorded
     delay: float
+    rows: int
+    may_be_good: bool
+
+    @property
+    def budget(self) -> float:
+        """Work that every identification may spend on alternatives: less than half of its own, as measured.
+
+        Its own is at least this, whatever the options: a part that is always there, and one for every row and joint.
+        """
+        n = len(self.samples.joints)
+        return BUDGET * (OWN_WORK[0] + OWN_WORK[1] * n + OWN_WORK[2] * n * self.rows)
+
+
+BUDGET, OWN_WORK = 0.22, (45e3, 5e3, 0.7)
+"""Share of the work of an identification, in the units of refits: once, per joint, per joint and row."""
+
+SURELY_WRONG = 1.2
+"""Error within the limits of physics over that of an alternative from which on the logs are not good as they are."""
+
+FIRST_ROUND, LIMITED_FITS = 0.7, 0.75
+"""Shares of the budget that trying the single changes may take, and with fits within the limits of physics: the rest is
+for judging what they show."""
 
 
 def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | None = None) -> Diagnosis:
@@ -850,7 +1063,10 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     samples = data.samples if thorough else data.samples.thin_out(FAST)
     if thorough and np.ptp(samples.q, axis=0).max() > MOTOR_SPAN:
         samples = samples.with_free_timing()  # dry friction of any width: else it would choose the gear ratios
-    search = Search(samples, thorough=thorough, delay=data.delay)
+    search = Search(
+        samples, thorough=thorough, delay=data.delay, budget=np.inf if thorough else data.budget,
+        must_finish=data.may_be_good,
+    )  # fmt: skip
     best, judged = search.find_best_reading(on_progress)
     start = Reading.as_recorded(search.refit.n)
     error = search.evaluate_reading(start).error
@@ -863,14 +1079,22 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     others.sort(key=lambda x: x.error)
     is_named = best.reading != start and search.is_supported(best.reading, start)
     is_named = is_named and best.error < max(BELIEVED, 0.5 * error)
+    if not search.is_complete and not samples.velocity_lag:  # positions alone name such a lag
+        is_named = is_named and best.error * BETTER_IF_INCOMPLETE < error
     if is_named and not thorough:
-        is_named = Search(data.samples, thorough=False, delay=data.delay).is_confirmed(best.reading, start)
+        confirmation = Search(data.samples.thin_out(CONFIRMED), thorough=False, delay=data.delay)
+        confirmation.position_torques = search.position_torques
+        is_named = confirmation.is_confirmed(best.reading, start)
     named = [describe(best, is_named=True)] if is_named else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
     several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
-    fitted = {replace(reading, sines=False) for reading, _ in search.refit.fits} - {start}
-    return Diagnosis(error, (*named, *[x for x in rest if x not in several][:LISTED]), len(fitted))
+    fitted = {replace(reading, sines=False) for reading, _ in search.screen.fits} - {start}
+    shown = (*named, *[x for x in rest if x not in several][:LISTED])
+    return Diagnosis(error, shown, len(fitted), not search.is_complete)
 
+
+BETTER_IF_INCOMPLETE = 1.3
+"""Held-out error over that of an alternative from which on it is named although not all others were tried."""
 
 BELIEVED = 0.3
 """Error from which on a reading that does not halve it is no remedy."""

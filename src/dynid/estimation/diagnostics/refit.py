@@ -25,8 +25,11 @@ from dynid.estimation.regression.rows import Rows
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
-FOLDS, STRETCHES = 5, 2
-"""Parts of the samples that are held out one after the other, and stretches of time of which each is made."""
+STRETCHES = 10
+"""Stretches of time into which samples are divided."""
+
+FOLDS = tuple((k, k + 5) for k in range(5))
+"""Stretches that are held out together."""
 
 RIDGE = 1e-9
 """Added to normal equations with a diagonal of one: parameters that rows do not determine stay small."""
@@ -52,6 +55,13 @@ LEAST_LAG, LAG_SHARE = 4e-3, 0.7
 
 HARMONICS = (1, 2, 3, 4, 5, 6)
 """Of the joint angle: torques that depend on the position, as those of sensors that are not round."""
+
+ROWS_WORK, FIT_WORK, LIMITED_FIT_WORK = (110.0, 22.0, 1.05e-2), (75.0, 13.0), (150.0, 37.0)
+"""Work of refits, in units of about 1 us: of rows with their products, of a fit, of one within limits; each once, per
+channel and, of the rows, per entry."""
+
+AT_ONCE_WORK = (10.0, 1.05e-2)
+"""The same of fits that are done at once: per channel, and per entry of the rows."""
 
 Indices = NDArray[np.int64]
 
@@ -198,7 +208,7 @@ class KeptSamples:
 
     def thin_out(self, count: int) -> KeptSamples:
         """About `count` of the samples, spread over all."""
-        places = np.linspace(0, len(self) - 1, min(count, len(self)) // FOLDS * FOLDS).astype(np.int64)
+        places = np.linspace(0, len(self) - 1, min(count, len(self)) // STRETCHES * STRETCHES).astype(np.int64)
         some = {name: getattr(self, name)[places] for name in ("t", "q", "v", "a", "tau", "log", "piece")}
         slopes = None if self.slopes is None else (self.slopes[0][places], self.slopes[1][places])
         return replace(self, friction=self.friction[:, places], slopes=slopes, **some)
@@ -215,7 +225,8 @@ class KeptSamples:
         width = max(channel.base + len(channel.extra) for channel in channels)
         if len(usable) < max(LEAST_SAMPLES, SAMPLES_PER_COLUMN * width):
             return None
-        places = _fold_by_fold(usable[np.linspace(0, len(usable) - 1, min(count, len(usable))).astype(np.int64)])
+        count = min(count, len(usable)) // STRETCHES * STRETCHES
+        places = usable[np.linspace(0, len(usable) - 1, count).astype(np.int64)]
         wide = np.concatenate([rows.wide for rows in pieces])[places]
         t, q, v, a = (np.concatenate([getattr(rows, x) for rows in pieces])[places] for x in ("t", "q", "v", "a"))
         piece = np.concatenate([np.full(len(rows.t), k) for k, rows in enumerate(pieces)])[places]
@@ -230,13 +241,6 @@ class KeptSamples:
         friction, odd, stops = _friction_columns(equation, pieces, places)
         joints = tuple(channel.joint for channel in channels)
         return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, stops, log, piece, recorded, slopes)
-
-
-def _fold_by_fold(places: Indices) -> Indices:
-    """The places with those of every fold together: every fold has stretches from all over."""
-    each = len(places) // (FOLDS * STRETCHES)
-    parts = places[: FOLDS * STRETCHES * each].reshape(STRETCHES, FOLDS, each)
-    return parts.transpose(1, 0, 2).ravel()
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
@@ -364,9 +368,10 @@ class NormalEquations:
     def row_products_of_folds(self) -> tuple[Array, Array]:
         """Products of the rows of every fold: (folds, channels, k, k) and (folds, channels, k, torques)."""
         C, N, k = self.rows.shape
-        rows = self.rows.reshape(C, FOLDS, N // FOLDS, k).transpose(1, 0, 2, 3)
+        rows = self.rows.reshape(C, STRETCHES, N // STRETCHES, k).transpose(1, 0, 2, 3)
         turned = rows.transpose(0, 1, 3, 2)
-        return turned @ rows, turned @ self.tau.reshape(FOLDS, 1, N // FOLDS, -1)
+        gram, pull = turned @ rows, turned @ self.tau.reshape(STRETCHES, 1, N // STRETCHES, -1)
+        return _sums_over_folds(gram), _sums_over_folds(pull)
 
     @cached_property
     def reduced_equations(self) -> Reduced:
@@ -376,15 +381,23 @@ class NormalEquations:
     @cached_property
     def reduced_without_each_fold(self) -> Reduced:
         """Reduced equations of all rows but those of each fold, (folds, ...)."""
-        gram, pull = self.row_products_of_folds
-        return Reduced.from_products(gram.sum(axis=0) - gram, pull.sum(axis=0) - pull, self.own_unknown_count)
+        (gram, pull), (all_gram, all_pull) = self.row_products_of_folds, self.row_products
+        return Reduced.from_products(all_gram - gram, all_pull - pull, self.own_unknown_count)
+
+
+@dataclass(slots=True)
+class Work:
+    """Work of refits so far, counted, not timed: the same everywhere."""
+
+    done: float = 0.0
 
 
 class Refit:
-    """Refits samples under other readings, and says how well they predict what was held out."""
+    """Refits samples under other readings, and says how well they predict what was held out; counts its work."""
 
-    def __init__(self, samples: KeptSamples) -> None:
+    def __init__(self, samples: KeptSamples, work: Work | None = None) -> None:
         self.samples = samples
+        self.work = Work() if work is None else work
         self.n = samples.equation.robot.n
         self._equations: dict[tuple[object, ...], NormalEquations] = {}
         self._standard: dict[tuple[object, ...], tuple[Array, Array, Indices]] = {}
@@ -392,12 +405,13 @@ class Refit:
         self._friction: dict[tuple[int, float], Array] = {}
         self.fits: dict[tuple[Reading, bool], tuple[Array, float]] = {}
         self._held_out: dict[Reading, Array] = {}
+        self._last_motion: tuple[object, ...] = ()
 
     def delayed_torques(self, delay: float) -> tuple[Array, Array, Array]:
-        """Torques (N, channels) with so much less delay, their squares (folds, channels), and those about the mean."""
+        """Torques (N, channels) with so much less delay, their squares (stretches, channels), those about the mean."""
         if delay not in self._torques:
             tau = self.samples.torques_after(delay)
-            power = (tau**2).reshape(FOLDS, -1, tau.shape[1]).sum(axis=1)
+            power = (tau**2).reshape(STRETCHES, -1, tau.shape[1]).sum(axis=1)
             self._torques[delay] = tau, power, ((tau - tau.mean(axis=0)) ** 2).sum(axis=0)
         return self._torques[delay]
 
@@ -435,6 +449,21 @@ class Refit:
         rows[:, :, own + 2 * sines :] = rigid
         positive = np.zeros((C, own + 2 * sines), dtype=np.bool_)
         positive[:, :count] = samples.odd
+        self._write_friction(reading, motion, rows)
+        for c, j in enumerate(samples.joints):
+            for k, (joints, values) in enumerate(more, start=count):
+                if j in joints:
+                    rows[c, :, k], positive[c, k] = values[:, j], True
+        if sines:
+            phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
+            rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
+        once, per_channel, per_entry = ROWS_WORK
+        self.work.done += once + per_channel * C + per_entry * rows.size
+        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
+
+    def _write_friction(self, reading: Reading, motion: Motion, rows: Array) -> None:
+        """Write the friction columns, the first ones, of every channel under a reading."""
+        samples, count = self.samples, self.samples.friction.shape[2]
         for c, j in enumerate(samples.joints):
             source = reading.q_order[j]
             if source in samples.joints:
@@ -444,13 +473,44 @@ class Refit:
             if reading.q_factor[j] < 0.0:
                 rows[c, :, :count] *= np.where(samples.odd, -1.0, 1.0)
             rows[c, :, 0] = motion.v[:, j]  # viscous friction, by velocities as they are read
-            for k, (joints, values) in enumerate(more, start=count):
-                if j in joints:
-                    rows[c, :, k], positive[c, k] = values[:, j], True
-        if sines:
-            phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
-            rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
-        return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
+
+    def squared_errors_at_once(self, readings: Sequence[Reading]) -> Array:
+        """Mean squared NRMSE (readings,) of free fits, of readings that differ by motion, signs and order alone.
+
+        Quicker than one by one where samples are few, and without the errors of single channels.
+        """
+        samples = self.samples
+        C, N, count = samples.friction.shape
+        different = {reading.motion_key: reading for reading in readings}
+        places = {key: k for k, key in enumerate(different)}
+        motions = [self.motion_as_read(reading) for reading in different.values()]
+        whole = Motion(
+            np.arange(float(N * len(motions))), *(np.concatenate([getattr(x, y) for x in motions]) for y in "qva")
+        )
+        rigid = samples.equation.rigid_rows(whole).T[self._rigid_places].reshape(C, -1, len(motions), N)
+        rows = np.zeros((len(motions), C, N, count + rigid.shape[1]))
+        rows[..., count:] = rigid.transpose(2, 0, 3, 1)
+        for one, reading, motion in zip(rows, different.values(), motions, strict=True):
+            self._write_friction(reading, motion, one)
+        self.work.done += AT_ONCE_WORK[0] * C * len(readings) + AT_ONCE_WORK[1] * rows.size
+        tau, power, spread = self.delayed_torques(readings[0].delay)
+        turned = rows.transpose(0, 1, 3, 2)
+        reduced = Reduced.from_products(turned @ rows, turned @ tau, count)
+        source = np.array([[samples.joints.index(r.tau_order[j]) for j in samples.joints] for r in readings])
+        gain = np.array([[r.gain[j] for j in samples.joints] for r in readings])
+        weights = 1.0 / np.maximum(spread[source] * gain**2, 1e-12 * max(float(spread.max()), 1e-300))
+        b, c = np.array([[places[reading.motion_key]] for reading in readings]), np.arange(C)
+        k = reduced.gram.shape[-1]
+        scale = _inverse_square_roots((weights[:, None] @ reduced.diagonal[b[:, 0]])[:, 0])
+        A = np.empty((len(readings), k, k))
+        for each, weight, at in zip(A, weights, b[:, 0], strict=True):
+            each[:] = (weight @ reduced.gram[at].reshape(C, -1)).reshape(k, k)
+        A = A * scale[:, :, None] * scale[:, None, :] + RIDGE * np.eye(k)
+        shared = ((weights * gain)[:, None] @ reduced.pull[b, c, :, source])[:, 0] * scale
+        u = np.linalg.solve(np.linalg.cholesky(A), shared[:, :, None])[:, :, 0]
+        own = power.sum(axis=0)[source] - (reduced.torque[b, c, :, source] ** 2).sum(axis=2)
+        left = (weights * gain**2 * own).sum(axis=1) - (u**2).sum(axis=1)
+        return np.asarray(np.maximum(left, 0.0) / C)
 
     def _friction_columns_of_channel(self, channel: int, factor: float) -> Array:
         """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones."""
@@ -468,6 +528,9 @@ class Refit:
             wide = self.samples.equation.rigid_rows(motion)
             return wide.T[self._rigid_places].transpose(0, 2, 1)
         if reading.motion_key not in self._standard:
+            if reading.motion_key != self._last_motion:  # one gravity of this motion costs less than all of them
+                self._last_motion = reading.motion_key
+                return self._standard_columns_under(motion, np.array(reading.gravity))
             self._standard = {reading.motion_key: self._standard_columns(motion)}
         still, per_gravity, places = self._standard[reading.motion_key]
         W = still.copy()
@@ -486,14 +549,17 @@ class Refit:
 
     def _standard_columns(self, motion: Motion) -> tuple[Array, Array, Indices]:
         """Standard columns (channels, N, columns) without gravity; those that it changes, per unit (3, ...); where."""
-        equation, parts = self.samples.equation, []
-        for g in np.vstack([np.zeros(3), np.eye(3)]):
-            stage = Stage.for_robot(replace(equation.robot, gravity=g), equation.stage.columns)
-            rows = Torque().rows(stage.scene_along(motion))[:, list(self.samples.joints)][:, :, self._free_columns]
-            parts.append(rows.transpose(1, 0, 2))
-        still, per_gravity = parts[0], np.array(parts[1:]) - parts[0]
+        still, *others = (self._standard_columns_under(motion, g) for g in np.vstack([np.zeros(3), np.eye(3)]))
+        per_gravity = np.array(others) - still
         places = np.flatnonzero(per_gravity.any(axis=(0, 1, 2)))
         return still, per_gravity[..., places], places
+
+    def _standard_columns_under(self, motion: Motion, gravity: Array) -> Array:
+        """Standard columns (channels, N, columns) under a gravity."""
+        equation = self.samples.equation
+        stage = Stage.for_robot(replace(equation.robot, gravity=gravity), equation.stage.columns)
+        rows = Torque().rows(stage.scene_along(motion))[:, list(self.samples.joints)][:, :, self._free_columns]
+        return np.asarray(rows.transpose(1, 0, 2))
 
     @cached_property
     def _standard_columns_of_last_links(self) -> list[int]:
@@ -560,12 +626,19 @@ class Refit:
         """Sums of squared residuals (channels,) of a fit to all samples, and the mean NRMSE."""
         if (reading, limited) not in self.fits:
             task = ReadingTask(self, reading)
+            self._add_fits(1, limited=limited)
             left = task.residual_squares(task.fit_unknowns(task.channel_weights(None), limited=limited))
             self.fits[reading, limited] = left, float(np.sqrt(left / task.spread).mean())
         return self.fits[reading, limited]
 
+    def _add_fits(self, count: int, *, limited: bool) -> None:
+        """Add fits to the work done."""
+        once, per_channel = LIMITED_FIT_WORK if limited else FIT_WORK
+        self.work.done += count * (once + per_channel * len(self.samples.joints))
+
     def weighted_geometric_error(self, reading: Reading) -> float:
         """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
+        self._add_fits(1, limited=False)
         task = ReadingTask(self, reading)
         left = task.residual_squares(
             task.fit_unknowns(task.channel_weights(self._fit_all_samples(reading, False)[0]), limited=False)
@@ -576,8 +649,10 @@ class Refit:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
+            self.work.done += ROWS_WORK[2] * task.equations.rows.size
+            self._add_fits(len(FOLDS), limited=True)
             weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
-            left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(FOLDS)]
+            left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(len(FOLDS))]
             self._held_out[reading] = np.sqrt(np.sum(left, axis=0) / task.spread)
         return self._held_out[reading]
 
@@ -637,7 +712,7 @@ class ReadingTask:
         gram, pull = (
             self.equations.row_products if fold is None else (y[fold] for y in self.equations.row_products_of_folds)
         )
-        power = self.power.sum(axis=0) if fold is None else self.power[fold]
+        power = (self.power if fold is None else self.power[list(FOLDS[fold])]).sum(axis=0)
         left = (
             power
             - 2.0 * (x * self._products_with_own_torque(pull)).sum(axis=1)
@@ -653,6 +728,11 @@ class ReadingTask:
         own = (self._products_with_own_torque(reduced.torque) ** 2).sum(axis=1)
         left = weights * ((1.0 + RIDGE) * self.power.sum(axis=0) - own) - (pulls**2).sum(axis=0)
         return np.asarray(((pulls.sum(axis=1)[:, None] - pulls) * pulls).sum(axis=0) / np.maximum(left, 1e-300))
+
+
+def _sums_over_folds(stretches: Array) -> Array:
+    """Sums over the stretches of every fold."""
+    return np.array([stretches[list(fold)].sum(axis=0) for fold in FOLDS])
 
 
 def _inverse_square_roots(diagonal: Array) -> Array:

@@ -35,7 +35,10 @@ class FoldShare:
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Shares of every fold; squares, counts (folds, channels): sums of y^2 and rows; spread (channels,) of y."""
+    """Shares of every fold; squares, counts (folds, channels): sums of y^2 and rows; spread (channels,) of y.
+
+    at_rest, rest_squares, rest_counts: the same of rows at rest or shortly after, which hardly count in the others.
+    """
 
     unknowns: Unknowns
     shares: tuple[tuple[FoldShare, ...], ...]
@@ -43,36 +46,52 @@ class Folds:
     spread: Array
     counts: Array
     noise: Array
+    at_rest: tuple[tuple[FoldShare, ...], ...]
+    rest_squares: Array
+    rest_counts: Array
 
     @staticmethod
     def from_blocks(unknowns: Unknowns, blocks: tuple[Block, ...], noise: Array, folds: int = FOLDS) -> Folds:
         """Sum up blocks into folds of neighbours, equally many each (of every log, where logs have own unknowns)."""
         groups = fold_groups(unknowns, blocks, folds)
         shape = (len(groups), len(unknowns.channels))
-        squares, sums, counts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        shares: list[tuple[FoldShare, ...]] = []
+        squares, sums, counts = np.zeros((2, *shape)), np.zeros((2, *shape)), np.zeros((2, *shape))
+        shares: tuple[list[tuple[FoldShare, ...]], ...] = ([], [])
         for f, group in enumerate(groups):
-            own = []
-            for log in sorted({block.log for block in group}):
-                for c in range(shape[1]):
-                    factors = [block.factors[c] for block in group if block.log == log]
-                    place = unknowns.place[log, unknowns.channels[c]]
-                    used = place >= 0
-                    rows = np.concatenate([factor.R for factor in factors])
-                    R, y = rows[:, :-1][:, used], rows[:, -1]
-                    own.append(FoldShare(c, place[used], R.T @ R, R.T @ y))
-                    squares[f, c] += float(y @ y)
-                    sums[f, c] += sum(factor.total for factor in factors)
-                    counts[f, c] += sum(factor.count for factor in factors)
-            shares.append(tuple(own))
-        total = counts.sum(axis=0)
-        spread = squares.sum(axis=0) - sums.sum(axis=0) ** 2 / np.maximum(total, 1.0)
-        return Folds(unknowns, tuple(shares), squares, np.maximum(spread, 1e-300), counts, noise)
+            for k in range(2):
+                own = []
+                for log in sorted({block.log for block in group}):
+                    some = [block.unsettled if k else block.factors for block in group if block.log == log]
+                    for c in range(shape[1]):
+                        factors = [factor[c] for factor in some if factor]
+                        if not factors:
+                            continue
+                        place = unknowns.place[log, unknowns.channels[c]]
+                        used = place >= 0
+                        rows = np.concatenate([factor.R for factor in factors])
+                        R, y = rows[:, :-1][:, used], rows[:, -1]
+                        own.append(FoldShare(c, place[used], R.T @ R, R.T @ y))
+                        squares[k, f, c] += float(y @ y)
+                        sums[k, f, c] += sum(factor.total for factor in factors)
+                        counts[k, f, c] += sum(factor.count for factor in factors)
+                shares[k].append(tuple(own))
+        spread = squares[0].sum(axis=0) - sums[0].sum(axis=0) ** 2 / np.maximum(counts[0].sum(axis=0), 1.0)
+        return Folds(
+            unknowns, tuple(shares[0]), squares[0], np.maximum(spread, 1e-300), counts[0], noise,
+            tuple(shares[1]), squares[1], counts[1],
+        )  # fmt: skip
 
     @property
     def count(self) -> int:
         """Number of folds."""
         return len(self.shares)
+
+    def count_with_rest(self, unknowns: Indices) -> int:
+        """Number of folds whose rows at rest show some of these unknowns, which are 0 in motion."""
+        return sum(
+            any(np.diag(share.gram)[np.isin(share.places, unknowns)].any() for share in shares)
+            for shares in self.at_rest
+        )
 
     @cached_property
     def normal_equations(self) -> tuple[Array, Array]:
@@ -88,10 +107,13 @@ class Folds:
 
     def errors_of_fits(self, chosen: Indices) -> Array:
         """Sums of squared errors (folds, channels) on each fold of fits of some unknowns to the others."""
-        return np.asarray(self.errors_with_each_set(chosen, [chosen[:0]])[0])
+        return np.asarray(self.errors_with_each_set(chosen, [chosen[:0]])[0][0])
 
-    def errors_with_each_set(self, chosen: Indices, further: Sequence[Indices]) -> Array:
-        """Sums of squared errors (sets, folds, channels) of the chosen unknowns with each of several further sets."""
+    def errors_with_each_set(self, chosen: Indices, further: Sequence[Indices]) -> tuple[Array, Array]:
+        """Sums of squared errors (sets, folds, channels) of the chosen unknowns with each of several further sets.
+
+        In motion, and at rest or shortly after.
+        """
         gram, rhs = self.normal_equations
         every, base = np.concatenate([chosen, *further]), len(chosen)
         ends = np.cumsum([0, *map(len, further)]).tolist()
@@ -116,7 +138,10 @@ class Folds:
             values[f][:, chosen] = x[:base].T
             for m, places in enumerate(further):
                 values[f, m, places] = x[base:][sets[m], m]
-        return self._residual_squares_of_fits(values)
+        return (
+            _residual_squares_of_fits(values, self.shares, self.squares),
+            _residual_squares_of_fits(values, self.at_rest, self.rest_squares),
+        )
 
     def fits_under_constraints(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
         """Fits (folds, unknowns) x = free @ u + fixed without each fold, with prior rows (matrix, right)."""
@@ -134,24 +159,31 @@ class Folds:
 
     def errors_of_values(self, values: Array) -> Array:
         """Sums of squared errors (folds, channels) of values (folds, unknowns) that were fitted without each fold."""
-        return np.asarray(self._residual_squares_of_fits(values[:, None])[0])
+        return np.asarray(_residual_squares_of_fits(values[:, None], self.shares, self.squares)[0])
 
     def nrmse(self, errors: Array) -> Array:
         """NRMSE (channels,) of sums of squared errors on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / self.spread))
 
+    def nrmse_at_rest(self, errors: Array) -> Array:
+        """RMSE (channels,) of errors at rest over the standard deviation of all of a channel; NaN without such rows."""
+        variance = self.spread / np.maximum(self.counts.sum(axis=0), 1.0)
+        count = self.rest_counts.sum(axis=0)
+        return np.asarray(np.sqrt(errors.sum(axis=0) / np.where(count > 0.0, count, np.nan) / variance))
+
     def rmse(self, errors: Array) -> Array:
         """RMSE (channels,) of sums of squared errors on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
 
-    def _residual_squares_of_fits(self, values: Array) -> Array:
-        """Sums of squared residuals (fits, folds, channels) of values (folds, fits, unknowns)."""
-        squares = np.repeat(self.squares[None], values.shape[1], axis=0)
-        for f, shares in enumerate(self.shares):
-            for share in shares:
-                x = values[f][:, share.places]
-                squares[:, f, share.channel] += ((x @ share.gram - 2.0 * share.rhs) * x).sum(axis=1)
-        return np.maximum(squares, 0.0)
+
+def _residual_squares_of_fits(values: Array, shares: tuple[tuple[FoldShare, ...], ...], squares: Array) -> Array:
+    """Sums of squared residuals (fits, folds, channels) of values (folds, fits, unknowns)."""
+    squares = np.repeat(squares[None], values.shape[1], axis=0)
+    for f, of_fold in enumerate(shares):
+        for share in of_fold:
+            x = values[f][:, share.places]
+            squares[:, f, share.channel] += ((x @ share.gram - 2.0 * share.rhs) * x).sum(axis=1)
+    return np.maximum(squares, 0.0)
 
 
 def _fit_without_each_fold(gram: Array, rhs: Array, prior: tuple[Array, Array] | None) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dynid.deprecated import accept_old_names
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.inference.cross_validation import Folds
+from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.messages import Message, Option
 from dynid.robot.transform import Array
@@ -138,3 +139,64 @@ def held_out_score(folds: Folds, errors: Array, *, cutoff: float | None, kinds: 
     source = f"{folds.count} held-out stretches of time, each predicted from the others"
     quiet = quiet_channels(kinds, np.sqrt(folds.spread / np.maximum(folds.counts.sum(axis=0), 1.0)))
     return Score(rmse, nrmse, nrmse, 0.0, cutoff, source, int(folds.counts.sum(axis=0).max()), quiet)
+
+
+# The 95 % band of predicted torques: uncertain parameters, what the model leaves, and friction of slow joints. Its
+# constants were chosen on some splits of recordings and simulated robots; docs/identify.md has the shares on others.
+
+
+SEVERAL = 0.8
+"""Factor of the parameters' width where it holds the scatter between logs: it is conservative for sums of them."""
+
+NEAR, FAR, TURN = 0.7, 1.2, 2.0
+"""The same of one log, along the motion that was seen and far from it, and between both, in floors.
+
+One log knows nothing of how its model errs elsewhere.
+"""
+
+SLOW = 0.2
+"""Velocity (rad/s) below which a joint's dry friction is uncertain, at rest by as much as it is while sliding."""
+
+FEWEST, LEAST = 20, 0.2
+"""Rows from which on quantiles are taken, and the least floor over that of the whole residual."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Band:
+    """Half widths (channels,), N m or N: floor of the residual in motion, and slow, added where a joint stands.
+
+    of_several_logs: whether the width of the parameters holds the scatter between logs.
+    """
+
+    floor: Array
+    slow: Array
+    of_several_logs: bool
+
+    @staticmethod
+    def from_residuals(left: Array, slow: Array, dry: Array, noise: Array, *, of_several_logs: bool) -> Band:
+        """Quantiles of residuals (rows, channels), NaN where they do not count.
+
+        slow: shares (rows, channels) to which joints are slow; dry (channels,): friction while sliding; noise
+        (channels,): half width of the noise, where there are too few rows.
+        """
+        floor = noise.copy()
+        for c in range(len(dry)):
+            known = ~np.isnan(left[:, c])
+            if known.sum() >= FEWEST:
+                beside = np.maximum(left[known, c] ** 2 - (dry[c] * slow[known, c]) ** 2, 0.0)
+                squares = np.quantile(beside, 0.95), LEAST**2 * np.quantile(left[known, c] ** 2, 0.95)
+                floor[c] = np.sqrt(max(squares))
+        return Band(floor, dry, of_several_logs)
+
+    def widths(self, by_parameters: Array, slow: Array, channel: int) -> Array:
+        """Half widths (N,) of one channel, from that of the parameters and the share to which the joint is slow."""
+        floor, by_friction = self.floor[channel], self.slow[channel] * slow
+        far = by_parameters**2 / np.maximum(by_parameters**2 + (TURN * floor) ** 2, 1e-300)
+        factor = SEVERAL if self.of_several_logs else NEAR + (FAR - NEAR) * far
+        return np.asarray(np.sqrt((factor * by_parameters) ** 2 + floor**2 + by_friction**2))
+
+
+def slow_shares(equation: Equation, v: Array) -> Array:
+    """Shares (N, channels), 0 to 1, to which the joints of torque channels are slow, by their velocities (N, n)."""
+    joints = [channel.joint for channel in equation.torque_channels]
+    return np.asarray(np.exp(-((v[:, joints] / (SLOW * equation.shapes.scale[joints])) ** 2)))

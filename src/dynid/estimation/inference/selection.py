@@ -19,11 +19,16 @@ from dynid.robot.transform import Array
 DEFAULT = ("viscous", "offset", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic")
 """Blocks that every robot gets."""
 
-OPTIONAL = ("lag", "load", "stop3e-4", "stop3e-3", "stop1e-1", "coulomb", "spring", *HARMONICS, "asymmetry", "stribeck")
+OPTIONAL = (
+    "lag", "load", "stop3e-4", "stop3e-3", "stop1e-1", "coulomb", "spring", *HARMONICS, "asymmetry", "stribeck", "rest",
+)  # fmt: skip
 """Blocks that must earn their place."""
 
 GAIN = 0.03
 """Smallest relative improvement of the cross-validated error that admits a block."""
+
+LOSS = 0.05
+"""Relative growth of the error at rest that refuses a block, whatever it gains in motion."""
 
 EXACT = 1e-6
 """NRMSE below which only rounding is left to explain."""
@@ -31,7 +36,10 @@ EXACT = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One question to the gate: blocks tried, their mean NRMSE on held-out blocks of time, and the answer."""
+    """One question to the gate: blocks tried, their mean NRMSE on held-out blocks of time, and the answer.
+
+    Errors are those in motion; of `rest`, which is 0 there, those at rest and shortly after.
+    """
 
     block: str
     error: float
@@ -50,9 +58,10 @@ def choose_friction_blocks(
     always: tuple[str, ...] = DEFAULT,
     optional: Sequence[str] = OPTIONAL,
 ) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
-    """Admit optional blocks one by one, the best first, as long as the held-out error falls by 3 %.
+    """Admit optional blocks one by one, the best first, as long as the held-out error in motion falls by 3 %.
 
-    left_out: columns of the equation that are not used (`State.unseen_harmonics`).
+    A block that raises the error at rest by more than 5 % is refused; `rest` is asked for last, and judged by the error
+    at rest. left_out: columns of the equation that are not used (`State.unseen_harmonics`).
     """
     places = equation.columns_by_friction_block  # a state of an older version lacks some
     optional = [name for name in optional if name in places and not np.isin(places[name], left_out).all()]
@@ -64,28 +73,47 @@ def choose_friction_blocks(
     if folds.count < 3:
         return chosen, ()
 
-    def held_out_errors(names: Sequence[str]) -> dict[str, float]:
-        """Mean NRMSE of the torques on held-out blocks of time with the chosen blocks and each of some others."""
+    torques = len(equation.channels) - len(equation.base_channels)
+    rests = folds.count_with_rest(unknowns.place[:, places.get("rest", [])]) >= 3
+
+    def held_out_errors(names: Sequence[str]) -> dict[str, tuple[float, float]]:
+        """Mean NRMSE of the torques on held-out blocks of time with the chosen blocks and each of some others.
+
+        In motion, and at rest or shortly after (0 where the robot rests in less than three folds).
+        """
         known = unknowns_with_blocks(equation, unknowns, everything, chosen)
         more = [
             np.setdiff1d(unknowns.place[:, equation.columns_by_friction_block.get(name, [])], [*known, -1])
             for name in names
         ]
-        errors = folds.errors_with_each_set(known, more)
-        torques = len(equation.channels) - len(equation.base_channels)
-        return {name: float(folds.nrmse(x)[:torques].mean()) for name, x in zip(names, errors, strict=True)}
+        errors = zip(names, *folds.errors_with_each_set(known, more), strict=True)
+        return {
+            name: (
+                float(folds.nrmse(moving)[:torques].mean()),
+                float(np.nanmean(folds.nrmse_at_rest(resting)[:torques])) if rests else 0.0,
+            )
+            for name, moving, resting in errors
+        }
 
-    now = held_out_errors([""])[""]
+    now, now_at_rest = held_out_errors([""])[""]
     while True:
-        tried = {} if now < EXACT else held_out_errors([name for name in optional if name not in chosen])
+        others = [name for name in optional if name not in (*chosen, "rest")]
+        tried = held_out_errors(others) if others and now >= EXACT else {}
         if not tried:
             break
-        best = min(tried, key=lambda name: tried[name])
-        good = tried[best] <= min((1.0 - GAIN) * now, 1.0)  # above 1 nothing is explained, and nothing is learned
-        trials += [Trial(name, value, now, good and name == best) for name, value in tried.items()]
+        harmless = [name for name in tried if tried[name][1] <= (1.0 + LOSS) * now_at_rest] or others
+        best = min(harmless, key=lambda name: tried[name][0])
+        good = tried[best][0] <= min((1.0 - GAIN) * now, 1.0)  # above 1 nothing is explained, and nothing is learned
+        good = good and tried[best][1] <= (1.0 + LOSS) * now_at_rest
+        trials += [Trial(name, error, now, good and name == best) for name, (error, _) in tried.items()]
         if not good:
             break
-        chosen, now = (*chosen, best), tried[best]
+        chosen, (now, now_at_rest) = (*chosen, best), tried[best]
+    if "rest" in optional and rests and now >= EXACT:
+        at_rest = held_out_errors(["rest"])["rest"][1]
+        good = at_rest <= min((1.0 - GAIN) * now_at_rest, 1.0)
+        trials.append(Trial("rest", at_rest, now_at_rest, good))
+        chosen = (*chosen, "rest") if good else chosen
     return chosen, tuple(trials)
 
 

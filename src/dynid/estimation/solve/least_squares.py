@@ -468,8 +468,11 @@ def _random_motion(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[M
 
 
 def _channel_rows(equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array) -> list[Array]:
-    """Rows (N, unknowns) of every channel."""
+    """Rows (N, unknowns) of every channel; 2 N of them where the block `rest`, which is 0 in motion, is used."""
     wide = equation.write_torque_rows(motion, stops, None)
+    if (unknowns.place[log, equation.columns_by_friction_block.get("rest", [])] >= 0).any():
+        still = Motion(motion.t, motion.q, np.zeros_like(motion.v), np.zeros_like(motion.a))
+        wide = np.concatenate([wide, equation.write_torque_rows(still, np.ascontiguousarray(stops[::-1]), None)])
     rows = []
     for channel in (*equation.torque_channels, *equation.base_channels):
         place = unknowns.place[log, channel.columns]

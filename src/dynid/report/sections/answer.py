@@ -6,15 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from dynid.estimation.diagnostics.hypotheses import Diagnosis
 from dynid.estimation.identification import Identification, Origin
 from dynid.estimation.inference.between_logs import Agreement
 from dynid.report.elements import (
+    ARROW,
     COLOURS,
     Cell,
     Figure,
     Table,
     escape_plot_text,
+    joint_dash,
     line_trace,
     number_cell,
     number_text,
@@ -47,7 +51,20 @@ class VerdictSection:
             f"; {same[0].facts['low']:.1%} to {same[0].facts['high']:.1%} expected on other motions" if same else ""
         )
         others = len(result.names) - result.base_rank
+        nominal, identified = subject.nominal_nrmse, subject.identified_nrmse
+        improved = []
+        if nominal is not None and identified is not None:
+            told = f"nominal {percent_text(float(np.nanmean(nominal)))} {ARROW} identified"
+            where = "logs not used for fitting" if subject.held_out else "logs used for fitting"
+            shown = percent_text(float(np.nanmean(identified)))
+            improved = [(f"{told} {shown}", f"mean error of the robot file and of this result on the {where}")]
+        if subject.truth is not None:
+            true = subject.reference_values
+            ends = [(true[n], *pair) for n, pair in zip(result.names, result.intervals, strict=True) if n in true]
+            inside = sum(bool(low <= x <= high) for x, low, high in ends)
+            improved.append((f"{inside} of {len(ends)}", "true values are inside their 95 % intervals (simulated)"))
         cards = [
+            *improved,
             (str(result.base_rank), f"{kind} parameters, and {others} others"),
             (percent_text(result.validation.mean), f"mean error in validation{expected}"),
             (percent_text(result.fit.mean), "mean error on the data used"),
@@ -109,6 +126,7 @@ class DiagnosisSection:
         return {
             "alternatives": None if diagnosis is None else _alternatives_table(diagnosis),
             "tried": 0 if diagnosis is None else diagnosis.tried,
+            "is_complete": diagnosis is None or diagnosis.is_complete,
             "best": None if diagnosis is None else diagnosis.best,
             "p": None if agreement is None else number_text(agreement.p, 2),
             "differences": None if agreement is None else _differences_table(result, agreement),
@@ -283,7 +301,14 @@ def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: ReportS
     top = float(S.max()) or 1.0
     names = subject.result.robot.joint_names
     traces = [
-        line_trace(f, S[:, j].clip(1e-12 * top), escape_plot_text(names[j]), COLOURS[j % len(COLOURS)], width=1.1)
+        line_trace(
+            f,
+            S[:, j].clip(1e-12 * top),
+            escape_plot_text(names[j]),
+            COLOURS[j % len(COLOURS)],
+            width=1.1,
+            dash=joint_dash(j),
+        )
         for j in range(S.shape[1])
     ]
     shapes = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,16 @@ import numpy as np
 
 from dynid.estimation.diagnostics.residuals import ChannelCheck
 from dynid.estimation.identification import Identification
+from dynid.report.drawing import draw_recordings
 from dynid.report.elements import (
     ARROW,
+    COLOURS,
     Cell,
     Figure,
     Table,
     corner_title,
     escape_plot_text,
+    joint_dash,
     line_trace,
     number_cell,
     number_text,
@@ -26,10 +29,9 @@ from dynid.report.elements import (
     typed_array,
 )
 from dynid.report.page import ReportSubject
-from dynid.report.replay import Replay, column_values, is_velocity_friction
+from dynid.report.replay import Moment, Replay, column_values, is_velocity_friction
 from dynid.robot.transform import Array
 
-MEASURED, PREDICTED, RESIDUAL = "#8a94a3", "#2f7fc6", "#d1495b"
 MOST_LOGS = 4
 """Logs of each kind that are drawn."""
 
@@ -37,47 +39,74 @@ UNITS = {"power": "W", "energy": "J", "force": "N", "moment": "N m"}
 OF_JOINTS = {"revolute": ("N m", "N m s"), "prismatic": ("N", "N s")}
 """Units of torques and momenta."""
 
+SIGMAS = 2.0
+"""Half width of the band around the residual, in standard deviations."""
+
 
 @dataclass(frozen=True, slots=True)
 class PredictionSection:
-    """Errors per channel, and curves where the logs are at hand."""
+    """Where the model fails: errors per channel, the largest residuals, and curves where the logs are at hand."""
 
     name: str = "prediction"
-    title: str = "Measured and predicted"
+    title: str = "Nominal, identified, measured"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Table of errors, and figures of measured and predicted curves per log and channel."""
-        parts = []
-        for what, replays in (("validation", subject.held_out), ("used for fitting", subject.used)):
-            for replay in replays[:MOST_LOGS]:
-                figures = [_prediction_figure(subject, replay, c) for c in range(len(subject.result.channels))]
-                parts.append({"title": f"{short_log_name(replay.name)} ({what})", "figures": figures})
-        hidden = sum(max(0, len(replays) - MOST_LOGS) for replays in (subject.used, subject.held_out))
+        """Tables of errors and of the worst moments; figures per log and channel, and the robot that replays it."""
+        drawn = _drawn_replays(subject)
+        parts = [
+            {
+                "title": f"{short_log_name(replay.name)} ({what})", "figures": _figures_of_log(subject, replay, clock),
+                "origin": replay.time_origin,
+            }
+            for clock, (what, replay) in enumerate(drawn)
+        ]  # fmt: skip
+        poses = [(replay.poses[:, 0] - replay.time_origin, replay.poses[:, 1:]) for _, replay in drawn]
+        moments = worst_moments(subject)
         return {
             "table": _errors_table(subject),
             "source": subject.result.validation.source,
+            "moments": _moments_table(subject, moments) if moments else None,
+            "told": _describe_moments(subject, moments),
             "parts": parts,
+            "drawing": draw_recordings(subject.result.robot, poses, "Skeleton of the robot at the cursor's time")
+            if drawn and not subject.result.robot.floating
+            else None,
             "seen": bool(subject.used) and not subject.held_out,
-            "hidden": hidden,
+            "hidden": len(subject.replays) - len(drawn),
+            "has_nominal": any(replay.nominal_nrmse is not None for _, replay in drawn),
         }
 
 
+def _drawn_replays(subject: ReportSubject) -> list[tuple[str, Replay]]:
+    """Logs that are drawn, those not used for fitting first; the place in this list is the number of the clock."""
+    parts = (("validation", subject.held_out), ("used for fitting", subject.used))
+    return [(what, replay) for what, replays in parts for replay in replays[:MOST_LOGS]]
+
+
+def _figures_of_log(subject: ReportSubject, replay: Replay, clock: int) -> list[Figure]:
+    """Figures of one log: its channels, worst first, then positions."""
+    order = np.argsort(-np.nan_to_num(replay.nrmse, nan=-1.0), kind="stable")
+    figures = [_prediction_figure(subject, replay, int(c), clock) for c in order]
+    return figures + _position_figures(subject, replay, clock)
+
+
 def _errors_table(subject: ReportSubject) -> Table:
-    """Table of errors per channel, on the data used, on validation data and per log."""
-    result = subject.result
-    head = ["channel", "RMSE", "NRMSE", "RMSE validation", "NRMSE validation"]
+    """Table of errors per channel, the worst first: on validation data, on the data used and per log."""
+    result, nominal = subject.result, subject.nominal_nrmse
+    head = ["channel", "unit of RMSE", "NRMSE validation", "RMSE validation", "NRMSE fit", "RMSE fit"]
+    head += [] if nominal is None else ["NRMSE nominal"]
     several = len(subject.used) > 1 or len(subject.held_out) > 1
     replays = subject.replays[:8] if several else ()
     head += [f"NRMSE {short_log_name(r.name)}" for r in replays]
     rows = []
-    for c, name in enumerate(result.channels):
-        fit, other = result.fit, result.validation
-        row = [Cell(name)]
-        for score in (fit, other):
-            row.append(number_cell(float(score.rmse[c]), number_text(float(score.rmse[c]), 3)))
+    for c in np.argsort(-np.nan_to_num(result.validation.nrmse, nan=-1.0), kind="stable"):
+        row = [Cell(result.channels[c]), Cell(channel_unit(subject, c), mark="soft")]
+        for score in (result.validation, result.fit):
             row.append(_nrmse_cell(float(score.nrmse[c])))
+            row.append(number_cell(float(score.rmse[c]), number_text(float(score.rmse[c]), 3)))
+        row += [] if nominal is None else [number_cell(float(nominal[c]), percent_text(float(nominal[c])))]
         rows.append(row + [_nrmse_cell(float(r.nrmse[c])) for r in replays])
-    return Table("Errors per channel", head, rows)
+    return Table("Errors per channel, worst first", head, rows, 2)
 
 
 def _nrmse_cell(nrmse: float) -> Cell:
@@ -87,10 +116,9 @@ def _nrmse_cell(nrmse: float) -> Cell:
 
 
 def channel_title(subject: ReportSubject, channel: int) -> str:
-    """Title of a channel in a figure."""
-    name = escape_plot_text(subject.result.channels[channel])
-    of_joint = subject.result.equation.channels[channel].joint >= 0
-    return f"joint {name}" if of_joint else name
+    """Title of a channel."""
+    name = subject.result.channels[channel]
+    return f"joint {name}" if subject.result.equation.channels[channel].joint >= 0 else name
 
 
 def channel_unit(subject: ReportSubject, channel: int) -> str:
@@ -103,24 +131,166 @@ def channel_unit(subject: ReportSubject, channel: int) -> str:
     return OF_JOINTS[robot.links[robot.active_links[joint]].kind][result.model == "momentum"]
 
 
-def _prediction_figure(subject: ReportSubject, replay: Replay, c: int) -> Figure:
-    """Measured, predicted and residual curves of a channel along a log."""
-    name = subject.result.channels[c]
-    measured, predicted, residual = (replay.curve_of_channel(kind, c) for kind in range(3))
-    traces = [
-        line_trace(*measured, "measured", MEASURED, width=2.6),
-        line_trace(*predicted, "predicted", PREDICTED, width=1.0),
-        line_trace(*residual, "residual", RESIDUAL, width=0.9, yaxis="y2"),
+def _prediction_figure(subject: ReportSubject, replay: Replay, c: int, clock: int) -> Figure:
+    """Measured, identified and nominal curves of a channel along a log, and the residual within its band."""
+    unit, has_nominal = channel_unit(subject, c), replay.nominal_nrmse is not None
+    t, x = replay.curves.curves(c)
+    columns = {"t": typed_array(t - replay.time_origin), "measured": typed_array(x[:, 0]),
+               "identified": typed_array(x[:, 1])}  # fmt: skip
+    hover = {"hovertemplate": f"%{{y:.4~g}} {unit}"}
+    traces = [line_trace("t", "measured", "measured", "measured", width=2.6, **hover)]
+    heading = [(channel_title(subject, c), "name")]
+    if replay.nominal_nrmse is not None:
+        columns["nominal"] = typed_array(x[:, 3])
+        traces.append(line_trace("t", "nominal", "nominal", "nominal", width=1.4, dash="dash", **hover))
+        heading.append((f"nominal {percent_text(float(replay.nominal_nrmse[c]))} {ARROW}", "nominal"))
+    heading.append((f"identified {percent_text(float(replay.nrmse[c]))}", "identified"))
+    traces += [
+        line_trace("t", "identified", "identified", "identified", width=1.4, **hover),
+        line_trace("t", "residual", "residual", "residual", width=1.1, yaxis="y2", **hover),
     ]
-    unit = channel_unit(subject, c)
-    title = channel_title(subject, c)
-    layout = {
-        "title": corner_title(f"{title}, error {percent_text(float(replay.nrmse[c]))}"),
-        "xaxis": titled_axis("t [s]", anchor="y2"),
-        "yaxis": titled_axis(f"[{unit}]", domain=[0.36, 1.0]),
-        "yaxis2": titled_axis("residual", domain=[0.0, 0.28]),
+    sigma = float(subject.result.noise[c])
+    band = {
+        "type": "rect", "xref": "paper", "x0": 0, "x1": 1, "yref": "y2", "y0": -SIGMAS * sigma, "y1": SIGMAS * sigma,
+        "fillcolor": "band", "line": {"width": 0}, "layer": "below",
     }  # fmt: skip
-    return Figure(f"{name}: measured, predicted and residual on {short_log_name(replay.name)}", traces, layout, 320)
+    layout = {
+        "xaxis": {**_time_axis(replay), "anchor": "y2"},
+        "yaxis": titled_axis(f"[{unit}]", domain=[0.4, 1.0], fixedrange=True),
+        "yaxis2": titled_axis(f"residual [{unit}]", domain=[0.0, 0.32], fixedrange=True),
+        "shapes": [band] if np.isfinite(sigma) else [], "hovermode": "x unified", "hoversubplots": "axis",
+    }  # fmt: skip
+    what = "measured, identified, nominal" if has_nominal else "measured, identified"
+    label = f"{subject.result.channels[c]}: {what} and residual on {short_log_name(replay.name)}"
+    return Figure(label, traces, layout, 300, columns=columns, clock=clock, channel=c, heading=heading)
+
+
+def _time_axis(replay: Replay) -> dict[str, Any]:
+    """Layout of the axis of time of one log."""
+    origin = f" after {replay.time_origin:.0f} s" if replay.time_origin else ""
+    return titled_axis(f"t [s]{origin}", unifiedhovertitle={"text": "t = %{x:.3f} s"}, hoverformat=".3f")
+
+
+def _position_figures(subject: ReportSubject, replay: Replay, clock: int) -> list[Figure]:
+    """Figures of the joints' positions along a log; those of revolute and prismatic joints are on axes of their own."""
+    robot, figures = subject.result.robot, []
+    for kind, unit in (("revolute", "rad"), ("prismatic", "m")):
+        own = [j for j, k in enumerate(robot.active_links) if robot.links[k].kind == kind]
+        traces = []
+        for j in own:
+            t, x = replay.positions.curves(j)
+            name, colour, dash = escape_plot_text(robot.joint_names[j]), COLOURS[j % len(COLOURS)], joint_dash(j)
+            hover = f"%{{y:.4~g}} {unit}"
+            traces.append(line_trace(t - replay.time_origin, x[:, 0], name, colour, dash=dash, hovertemplate=hover))
+        layout = {
+            "xaxis": _time_axis(replay), "yaxis": titled_axis(f"q [{unit}]", fixedrange=True),
+            "hovermode": "x unified", "showlegend": True,
+        }  # fmt: skip
+        if own:
+            label = f"Positions of the {kind} joints on {short_log_name(replay.name)}"
+            heading = [(f"positions of {kind} joints", "name")]
+            figures.append(Figure(label, traces, layout, 260, clock=clock, heading=heading))
+    return figures
+
+
+# The moments at which the model fails most, and what the robot was doing.
+
+
+MOST_MOMENTS = 10
+REVERSAL = 0.1
+"""Seconds from a reversal, by velocity and acceleration, within which a joint is near it."""
+
+STILL = 1e-3
+"""Velocity (rad/s or m/s) below which a joint stands."""
+
+CLOSE, ALL_OF_IT = 0.01, 0.97
+"""Distance from a position limit over the range, and share of a velocity or effort limit, that are at the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstMoment:
+    """A peak of the residual on one of the drawn logs; over_sigma: in standard deviations of the channel."""
+
+    clock: int
+    moment: Moment
+    over_sigma: float
+    near_reversal: bool
+    circumstances: tuple[str, ...]
+
+
+def worst_moments(subject: ReportSubject) -> list[WorstMoment]:
+    """Largest peaks of all residuals on the drawn logs, in standard deviations of their channel."""
+    noise, found = subject.result.noise, []
+    for clock, (_, replay) in enumerate(_drawn_replays(subject)):
+        for moment in (one for moments in replay.moments for one in moments):
+            sigma = float(noise[moment.channel])
+            if np.isfinite(sigma) and sigma > 0.0:
+                near, words = describe_moment(subject, moment)
+                found.append(WorstMoment(clock, moment, abs(moment.residual) / sigma, near, words))
+    return sorted(found, key=lambda one: -one.over_sigma)[:MOST_MOMENTS]
+
+
+def describe_moment(subject: ReportSubject, moment: Moment) -> tuple[bool, tuple[str, ...]]:
+    """Whether the channel's joint is near a reversal, and all that is special about its motion."""
+    joint = subject.result.equation.channels[moment.channel].joint
+    if joint < 0 or subject.result.equation.options.is_scalar:
+        return False, ()
+    v, a, q = float(moment.v[joint]), float(moment.a[joint]), float(moment.q[joint])
+    limits, words = subject.result.robot.limits, []
+    near = STILL <= abs(v) <= REVERSAL * abs(a)
+    if abs(v) < STILL:
+        words.append("standing still")
+    elif near:
+        words.append("near reversal")
+    low, high = (float(x) for x in limits.position[joint])
+    if np.isfinite(high - low) and not low + CLOSE * (high - low) < q < high - CLOSE * (high - low):
+        words.append("at limit (position)")
+    if abs(v) >= ALL_OF_IT * float(limits.velocity[joint]):
+        words.append("at limit (velocity)")
+    if subject.result.model == "torque" and abs(moment.measured) >= ALL_OF_IT * float(limits.effort[joint]):
+        words.append("at limit (effort)")
+    return near, tuple(words)
+
+
+def _moments_table(subject: ReportSubject, moments: Sequence[WorstMoment]) -> Table:
+    """Table of the worst moments; the first cell of a row takes all figures there."""
+    robot, drawn, rows = subject.result.robot, _drawn_replays(subject), []
+    for one in moments:
+        m, replay = one.moment, drawn[one.clock][1]
+        joint, t = subject.result.equation.channels[m.channel].joint, m.t - replay.time_origin
+        speed = Cell("-", float("nan"))
+        if joint >= 0 and not subject.result.equation.options.is_scalar:
+            per = "rad/s" if robot.links[robot.active_links[joint]].kind == "revolute" else "m/s"
+            speed = number_cell(abs(float(m.v[joint])), f"{number_text(abs(float(m.v[joint])), 3)} {per}")
+        rows.append([
+            Cell(channel_title(subject, m.channel), moment=(one.clock, t, m.channel)),
+            Cell(short_log_name(replay.name)), Cell(", ".join(one.circumstances) or "moving"),
+            number_cell(t, f"{t:.3f} s"),
+            number_cell(m.residual, f"{number_text(m.residual, 3)} {channel_unit(subject, m.channel)}"),
+            number_cell(one.over_sigma, f"{one.over_sigma:.1f} sigma"), speed,
+        ])  # fmt: skip
+    head = ("joint", "log", "motion of the joint", "time", "residual", "in deviations", "speed")
+    return Table("Worst moments: a click takes every figure and the robot there", head, rows, 3)
+
+
+def _describe_moments(subject: ReportSubject, moments: Sequence[WorstMoment]) -> str:
+    """Sentence on what the worst moments have in common."""
+    if not moments:
+        return ""
+    names = [channel_title(subject, one.moment.channel) for one in moments]
+    most = max(dict.fromkeys(names), key=names.count)
+    said = [f"{names.count(most)} at {most}"] if len(set(names)) > 1 or len(names) > 1 else []
+    near = sum(one.near_reversal for one in moments)
+    limit = sum(any(word.startswith("at limit") for word in one.circumstances) for one in moments)
+    said += [f"{near} near a reversal of the joint"] if near else []
+    said += [f"{limit} at a limit"] if limit else []
+    what = "Of the {} largest residual peaks, {}.".format(len(moments), ", ".join(said)) if said else ""
+    remedy = (
+        " Most of them are where friction changes its sign: a friction model with a memory may help."
+        if near > len(moments) / 2
+        else ""
+    )
+    return what + remedy
 
 
 # What the residual still knows.
@@ -249,9 +419,9 @@ def _friction_figure(subject: ReportSubject, joint: int, cloud: Array | None) ->
     if cloud is not None:
         traces.append({
             "type": "scatter", "mode": "markers", "x": typed_array(cloud[:, 0]), "y": typed_array(cloud[:, 1]),
-            "name": "measured less rigid body", "marker": {"size": 3, "color": "#8a94a3", "opacity": 0.55},
+            "name": "measured less rigid body", "marker": {"size": 3, "color": "measured", "opacity": 0.45},
         })  # fmt: skip
-    traces.append(line_trace(v, friction_curve(result, joint, v), "identified", "#e08a00", width=2.4))
+    traces.append(line_trace(v, friction_curve(result, joint, v), "identified", "identified", width=2.4))
     units = ("rad/s", "N m") if turns else ("m/s", "N")
     layout = {
         "title": corner_title(f"joint {escape_plot_text(name)}"),

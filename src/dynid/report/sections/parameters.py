@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dynid.dynamics.friction import PLAIN
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
+from dynid.physical.attribution import BodyRanges
+from dynid.physical.check import describe_violations
+from dynid.physical.parameters import SHOWN, PhysicalParameters
 from dynid.report.drawing import draw_robot, middle_posture
 from dynid.report.elements import (
+    BLUE,
     PLUS_MINUS,
     STAR,
+    VERMILION,
     Cell,
     Figure,
     Table,
@@ -26,13 +32,18 @@ from dynid.report.elements import (
     titled_axis,
     typed_array,
     unit_text,
+    value_and_half_width_text,
 )
-from dynid.report.page import ReportSubject
+from dynid.report.page import ReportSubject, StandardValues
+from dynid.report.replay import nominal_friction_by_name
+from dynid.report.sections.answer import MARKS
+from dynid.robot.inertia import SYMBOLS, to_body
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
 
 CERTAIN, FAIR = 0.1, 0.5
-"""Half width over value up to which a parameter is well known, and known at all."""
+"""Half width of the 95 % interval over the value up to which a parameter is well known, and known at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +58,12 @@ class ParametersSection:
         result = subject.result
         how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
         return {
-            "table": _parameters_table(result),
+            "table": _parameters_table(subject),
             "how": how,
+            "word": subject.reference[0],
             "essential": len(result.essential),
             "count": len(result.names),
         }
-
-
-def _nominal_values_by_name(result: Identification) -> dict[str, float]:
-    """Nominal values of the result's parameters, from the robot file, where it states them."""
-    base = result.equation.base
-    known: dict[str, float] = {}
-    with suppress(DynidError):  # no nominal values in this notation
-        known |= dict(zip(base.names, map(float, base.values(result.robot.parameters)), strict=True))
-    known |= _nominal_friction_by_name(result.robot)
-    return {name: value for name, value in known.items() if math.isfinite(value)}
-
-
-def _nominal_friction_by_name(robot: Robot) -> dict[str, float]:
-    """Nominal friction of all joints, from the robot file, by parameter name."""
-    symbols = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}
-    links = [robot.links[k] for k in robot.active_links]
-    return {symbols[block] + link.label: x for link in links for block, x in link.friction if block in symbols}
 
 
 def relative_half_width(result: Identification) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -82,28 +77,45 @@ def precision_colour(share: float) -> str:
     return "good" if share <= CERTAIN else "fair" if share <= FAIR else "bad"
 
 
-def _parameters_table(result: Identification) -> Table:
-    """Table of the parameters with intervals, and nominal values where there are some."""
-    nominal, relative = _nominal_values_by_name(result), relative_half_width(result)
-    has_nominal = any(name in nominal for name in result.names)
-    head = ["parameter", "unit", "essential", "value", f"{PLUS_MINUS} 95 %", "relative"]
-    head += ["nominal", "off nominal"] if has_nominal else []
+def _parameters_table(subject: ReportSubject) -> Table:
+    """Table of the parameters with intervals, and nominal or true values where there are some."""
+    result, (word, _), reference = subject.result, subject.reference, subject.reference_values
+    relative = relative_half_width(result)
+    has_reference = any(name in reference for name in result.names)
+    head = [
+        "parameter",
+        "unit",
+        "essential",
+        "value",
+        f"{PLUS_MINUS} 95 %",
+        "relative (bars: logarithmic, 0.1 to 100 %)",
+    ]
+    head += [word, f"off {word}"] if has_reference else []
     half, essential = result.quantile * result.sigma, set(result.essential)
+    order = [int(k) for k in np.argsort(relative, kind="stable")]
     rows = []
-    for k in np.argsort(relative, kind="stable"):
-        name, share = result.names[k], float(relative[k])
-        fixed = half[k] == 0.0
+    for k in order:
+        name, share, value = result.names[k], float(relative[k]), float(result.values[k])
+        shown, width = value_and_half_width_text(value, float(half[k]))
         row = [
             Cell(name), Cell(unit_text(result.units[k]), mark="soft"), _essential_cell(name in essential),
-            number_cell(float(result.values[k]), number_text(float(result.values[k]), 5)),
-            number_cell(float(half[k]), number_text(float(half[k]), 2)),
-            Cell("fixed", -1.0, "soft") if fixed
+            number_cell(value, shown), number_cell(float(half[k]), width, "near"),
+            Cell("fixed", -1.0, "soft") if half[k] == 0.0
             else number_cell(share, percent_text(share), precision_colour(share), _bar_fill(share)),
         ]  # fmt: skip
-        rows.append(
-            row + (_nominal_cells(float(result.values[k]), float(half[k]), nominal.get(name)) if has_nominal else [])
-        )
-    return Table("Identified parameters, best known first", head, rows, 3)
+        rows.append(row + (_reference_cells(result, k, reference.get(name)) if has_reference else []))
+    groups = [group_of_parameter(result.robot, result.names[k]) for k in order]
+    stars = [result.names[k] in essential for k in order]
+    return Table("Identified parameters, best known first", head, rows, 3, groups, stars)
+
+
+def group_of_parameter(robot: Robot, name: str) -> str:
+    """Heading under which a parameter is listed: its joint, or that of its link."""
+    if not isinstance(name, Parameter):
+        return "others"
+    joints = {link.name: link.joint for link in robot.links}
+    joint = name.joint if name.joint is not None else joints.get(name.link or "")
+    return "others" if joint is None else f"joint {joint}"
 
 
 def _bar_fill(share: float) -> float:
@@ -116,42 +128,169 @@ def _essential_cell(essential: bool) -> Cell:
     return Cell(STAR, 0.0) if essential else Cell("", 1.0)
 
 
-def _nominal_cells(value: float, half: float, nominal: float | None) -> list[Cell]:
-    """Cells of the nominal value and of whether it is inside the interval."""
-    if nominal is None:
+def _reference_cells(result: Identification, k: int, reference: float | None) -> list[Cell]:
+    """Cells of the nominal or true value, and of how far it is from the estimate in standard deviations."""
+    if reference is None:
         return [number_cell(math.nan, "-"), number_cell(math.nan, "-")]
-    off = abs(value - nominal) / half if half > 0.0 else math.nan
-    mark = "" if not math.isfinite(off) else "soft" if off <= 1.0 else "fair"
-    text = "inside" if off <= 1.0 else f"{number_text(off, 2)} half widths" if math.isfinite(off) else "-"
-    return [number_cell(nominal, number_text(nominal, 5)), number_cell(off, text, mark)]
+    value, sigma = float(result.values[k]), float(result.sigma[k])
+    off = abs(value - reference) / sigma if sigma > 0.0 else math.nan
+    inside = off <= result.quantile
+    mark = "" if not math.isfinite(off) else "soft" if inside else "fair"
+    text = "inside" if inside else f"{number_text(off, 2)} sigma off" if math.isfinite(off) else "-"
+    shown = value_and_half_width_text(reference, result.quantile * sigma)[0]
+    return [number_cell(reference, shown), number_cell(off, text, mark)]
 
 
-# Physically consistent values beside nominal ones, where somebody found them.
+# Bodies that fit, beside nominal or true ones, where somebody found them.
 
 
 @dataclass(frozen=True, slots=True)
 class PhysicalSection:
-    """Standard parameters that a body can have; left out as long as none were handed in."""
+    """Bodies of the links, then all standard parameters; left out as long as none were handed in."""
 
     name: str = "physical"
-    title: str = "Physical parameters"
+    title: str = "Bodies"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """Table of standard parameters, one row each; None where none were handed in."""
-        found, robot = subject.physical, subject.result.robot
+        """Table of the links' bodies, the total first, and of standard parameters; None where none were handed in."""
+        found = subject.physical
         if found is None:
             return None
-        nominal = dict(
-            zip(robot.parameter_names, map(float, robot.parameters), strict=True)
-        ) | _nominal_friction_by_name(robot)
-        rows = []
-        for name, value in zip(found.names, map(float, found.values), strict=True):
-            known = nominal.get(name, math.nan)
-            rows.append([Cell(name), number_cell(value, number_text(value, 5)),
-                         number_cell(known, number_text(known, 5)),
-                         number_cell(value - known, number_text(value - known, 3))])  # fmt: skip
-        title = f"Standard parameters of bodies; {found.verdict}"
-        return {"table": Table(title, ("parameter", "physical", "nominal", "difference"), rows)}
+        known = found if isinstance(found, PhysicalParameters) else None
+        with_ranges = None
+        if known is not None:
+            with suppress(DynidError):  # no range can be proven
+                with_ranges = known.body_ranges
+        return {
+            "verdict": found.verdict,
+            "mark": MARKS[found.verdict.level],
+            "bodies": _bodies_table(subject, found, known, with_ranges),
+            "table": _standard_table(subject, found, known, with_ranges),
+            "word": subject.reference[0],
+            "ranges": with_ranges is not None,
+        }
+
+
+def _range_text(low: float, high: float) -> str:
+    """Text of a range, with digits that tell its ends apart."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return " to ".join(number_text(end, 3) if math.isfinite(end) else "any" for end in (low, high))
+    width = max(0.5 * (high - low), 0.0)
+    ends = [value_and_half_width_text(end, width)[0] if width > 1e-9 * abs(high) else number_text(end, 4)
+            for end in (low, high)]  # fmt: skip
+    return " to ".join(ends)
+
+
+def _bodies_table(
+    subject: ReportSubject, found: StandardValues, known: PhysicalParameters | None, ranges: BodyRanges | None
+) -> Table:
+    """Table of mass, centre and principal inertias of every link, all links together first."""
+    robot, (word, other) = subject.result.robot, subject.reference
+    value = dict(zip(map(str, found.names), map(float, found.values), strict=True))
+    names = [[str(link.parameter(symbol)) for symbol in SYMBOLS] for link in robot.links]
+    every = [np.array([value.get(name, math.nan) for name in own]) for own in names]
+    links = [k for k, x in enumerate(every) if x[9] != 0.0]  # the others are frames, not bodies
+    bodies, unknown = [every[k] for k in links], np.full(3, math.nan)
+    spread = [unknown if ranges is None else 0.5 * np.diff(ranges.centres[k], axis=1)[:, 0] for k in links]
+    ends = [
+        (math.nan, math.nan) if ranges is None else ranges.parameters[robot.parameter_names.index(names[k][9])]
+        for k in links
+    ]
+    columns = [  # title, cell of all links, cells of the links
+        ("link", Cell("all links"), [Cell(robot.links[k].name) for k in links]),
+        ("remarks", Cell(""), [_remarks_cell(found, robot.links[k].name, every[k]) for k in links]),
+        ("mass [kg]", _total_cell(bodies), [
+            number_cell(float(x[9]), value_and_half_width_text(float(x[9]), float(0.5 * (high - low)), 4)[0])
+            for x, (low, high) in zip(bodies, ends, strict=True)
+        ]),
+    ]  # fmt: skip
+    blank = Cell("", math.nan)
+    if ranges is not None:
+        texts = [number_cell(float(high - low), _range_text(float(low), float(high))) for low, high in ends]
+        columns.append(("range of mass [kg]", blank, texts))
+    share = {} if known is None else dict(zip(map(str, known.names), map(float, known.from_data), strict=True))
+    if share:
+        columns.append(("mass from data", blank, [_share_cell(share[names[k][9]]) for k in links]))
+    columns.append(("centre x, y, z [m]", blank, [_centre_cell(x, h) for x, h in zip(bodies, spread, strict=True)]))
+    if share:
+        mean = [float(np.mean([share[name] for name in names[k][6:9]])) for k in links]
+        columns.append(("centre from data", blank, [_share_cell(x) for x in mean]))
+    unit = unit_text("kg m^2")
+    columns.append((f"principal inertias [{unit}]", blank, [_principal_cell(x) for x in bodies]))
+    theirs = [np.asarray(other.links[k].inertia) for k in links]
+    if any(np.isfinite(x).all() for x in theirs):
+        masses = [number_cell(float(x[9]), number_text(float(x[9]), 4)) for x in theirs]
+        columns += [
+            (f"{word} mass [kg]", _total_cell(theirs), masses),
+            (f"{word} centre [m]", blank, [_centre_cell(x, unknown) for x in theirs]),
+            (f"{word} inertias [{unit}]", blank, [_principal_cell(x) for x in theirs]),
+        ]
+    rows = [[total for _, total, _ in columns], *([cells[i] for _, _, cells in columns] for i in range(len(links)))]
+    return Table("Bodies of the links, in their frames", [title for title, _, _ in columns], rows, 2)
+
+
+def _total_cell(bodies: Sequence[Array]) -> Cell:
+    """Cell of the mass of all bodies."""
+    total = float(sum(x[9] for x in bodies))
+    return number_cell(total, number_text(total, 4))
+
+
+def _remarks_cell(found: StandardValues, name: str, x: Array) -> Cell:
+    """Cell on what is impossible or absurd about a body: outside its link, far from its prior, denser than metal."""
+    words = {"mass_far_from_prior": "mass far from its prior", "centre_outside_link": "centre outside the link"}
+    said = [words[w.code] for w in found.warnings if w.code in words and w.facts.get("link") == name]
+    said += [message.what for message in describe_violations(x)]
+    return Cell("; ".join(said) or "plausible", mark="bad" if said else "soft")
+
+
+def _share_cell(share: float) -> Cell:
+    """Cell of the share of a value that comes from the data."""
+    return number_cell(share, f"{100.0 * share:.0f} %", "soft" if share >= SHOWN else "fair")
+
+
+def _centre_cell(x: Array, half: Array) -> Cell:
+    """Cell of a centre of mass; digits follow the ranges where these are known."""
+    centre = x[6:9] / x[9] if x[9] else np.full(3, math.nan)
+    texts = [value_and_half_width_text(float(c), float(h), 3)[0] for c, h in zip(centre, half, strict=True)]
+    return number_cell(float(np.linalg.norm(centre)), ", ".join(texts) if np.isfinite(centre).all() else "-")
+
+
+def _principal_cell(x: Array) -> Cell:
+    """Cell of the principal inertias about the centre of mass."""
+    if not np.isfinite(x).all() or not x[9]:
+        return number_cell(math.nan, "-")
+    moments = np.linalg.eigvalsh(to_body(x).inertia)
+    return number_cell(float(moments[-1]), ", ".join(number_text(float(m), 3) for m in moments))
+
+
+def _standard_table(
+    subject: ReportSubject, found: StandardValues, known: PhysicalParameters | None, ranges: BodyRanges | None
+) -> Table:
+    """Table of all standard parameters and friction."""
+    robot, (word, other) = subject.result.robot, subject.reference
+    stated = dict(zip(map(str, other.parameter_names), map(float, other.parameters), strict=True))
+    stated |= nominal_friction_by_name(other) if set(subject.result.friction) <= set(PLAIN) else {}
+    units = {str(name): name.unit for name in (*robot.parameter_names, *subject.result.names)}
+    place = {str(name): k for k, name in enumerate(robot.parameter_names)}
+    head = ["parameter", "unit", "value", *(["range"] if ranges is not None else [])]
+    head += [*(["from data"] if known is not None else []), word, "difference"]
+    rows, groups = [], []
+    for k, (name, value) in enumerate(zip(found.names, map(float, found.values), strict=True)):
+        reference, half, low, high = stated.get(name, math.nan), math.nan, math.nan, math.nan
+        if ranges is not None and name in place:
+            low, high = (float(end) for end in ranges.parameters[place[name]])
+            half = 0.5 * (high - low)
+        row = [Cell(name), Cell(unit_text(units.get(str(name), "")), mark="soft")]
+        row.append(number_cell(value, value_and_half_width_text(value, half)[0]))
+        if ranges is not None:
+            row.append(number_cell(high - low, _range_text(low, high) if name in place else "-"))
+        if known is not None:
+            row.append(_share_cell(float(known.from_data[k])))
+        row += [number_cell(reference, number_text(reference, 5)),
+                number_cell(value - reference, number_text(value - reference, 3))]  # fmt: skip
+        rows.append(row)
+        groups.append(group_of_parameter(robot, name))
+    return Table("Standard parameters of the bodies, and friction", head, rows, 2, groups)
 
 
 # The robot: a drawing and its table.
@@ -165,7 +304,7 @@ class RobotSection:
     title: str = "Robot"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """Figure at the mean posture of the logs, or in the middle of the limits, and the table of the robot."""
+        """Table of the robot, and its skeleton in the middle of its limits where no log is replayed."""
         robot, unknown = subject.result.robot, subject.result.equation.unknown
         try:
             table = _mdh_table(robot.to_mdh())
@@ -174,18 +313,11 @@ class RobotSection:
         return {
             "robot": robot,
             "gravity": ", ".join(number_text(float(x), 4) for x in robot.gravity),
-            "drawing": draw_robot(robot, _drawn_posture(subject)),
+            "drawing": None if subject.replays else draw_robot(robot, middle_posture(robot)),
+            "replays": bool(subject.replays),
             "table": table,
             "unknown": ", ".join(unknown or ()),
         }
-
-
-def _drawn_posture(subject: ReportSubject) -> Array:
-    """Mean posture of the first log that has one, else the middle of the limits."""
-    for replay in subject.replays:
-        if replay.findings.mean:
-            return np.array(replay.findings.mean)
-    return middle_posture(subject.result.robot)
 
 
 def _mdh_table(robot: Robot) -> Table:
@@ -270,12 +402,12 @@ class ConditionSection:
         rows = [[Cell(result.names[k]), number_cell(float(weakest[k]), f"{weakest[k]:+.2f}")] for k in largest]
         trace = {
             "type": "bar", "y": typed_array(np.maximum(values, 1e-16 * values.max(initial=1.0))),
-            "x": typed_array(np.arange(1.0, len(values) + 1.0)), "marker": {"color": "#3b82c4"},
+            "x": typed_array(np.arange(1.0, len(values) + 1.0)), "marker": {"color": BLUE},
             "hovertemplate": "%{x}: %{y:.3g}<extra></extra>",
         }  # fmt: skip
         layout = {
             "xaxis": titled_axis("number"),
-            "yaxis": titled_axis("singular value", type="log", exponentformat="power", nticks=6),
+            "yaxis": titled_axis("singular value (logarithmic)", type="log", exponentformat="power", nticks=6),
             "bargap": 0.25, "showlegend": False,
         }  # fmt: skip
         return {
@@ -303,7 +435,7 @@ def weighted_singular_values(result: Identification) -> tuple[Array, Array]:
 PAIRS, READABLE, ROW = 10, 130, 11
 """Pairs that are listed, names that can be read along an axis, and px of one of them."""
 
-SCALE = [[0.0, "#b3303f"], [0.5, "rgba(160,160,160,0.04)"], [1.0, "#2f7fc6"]]
+SCALE = [[0.0, VERMILION], [0.5, "rgba(160,160,160,0.04)"], [1.0, BLUE]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,4 +477,5 @@ class CorrelationSection:
         }
         height = 560 if n > READABLE else max(560, 100 + ROW * n)
         figure = Figure("Correlation matrix of the parameters", [trace], layout, height)
-        return {"drawing": figure, "table": Table("Most correlated pairs", ("one", "other", "correlation"), pairs, 2)}
+        table = Table("Most correlated pairs", ("one", "other", "correlation"), pairs, 2)
+        return {"drawing": figure, "table": table, "count": n}
