@@ -25,7 +25,7 @@ SLACK = 5.0
 """Factor of the linear estimate's standard deviations beyond which the start is left only for a reason."""
 
 
-STEPPING, TIMING = 0.005, 2e-5
+STEPPING, TIMING = 0.01, 4e-5
 """Share of values, and seconds of a delay, that the time step of rollouts leaves uncertain."""
 
 
