@@ -488,9 +488,13 @@ def _inspect_channels(found: Inspection, robot: Robot, log: Log, read: ReadLog) 
             seen = survey(log, locked, measured=measured)
         except LogError as error:
             new = proposed_options(error, {"units": units}).get("units")
-            messages.append(error.message)
             if not new:
+                messages.append(error.message)
                 break
+            messages.append(Message(
+                "read_with_other_units", "{reason}; here it is read with {units}", reason=error.message.what,
+                units=Option("units", new), because=error.message.code,
+            ))  # fmt: skip
             units |= new
             log = read(found.mapping, units)
     found = replace(found, units=units, locks=dict(log.locks), columns=_with_units(found.columns, locked, units))
