@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this mac
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A report with logs, a comparison, and the page of an exciting motion."""
+    """A report with logs, a comparison, the page of an exciting motion, and that of an inspected log."""
     folder = tmp_path_factory.mktemp("pages")
     plain = with_friction(load_robot("gautier3"))
     links = tuple(replace(link, joint=f"<b>{link.joint}</b><a href='http://x.y'>") for link in plain.links)
@@ -43,6 +45,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     write_report(found, places["report"], logs=logs[0], validate=logs[1], physical=bodies)
     other = identify(robot, logs[1], friction=PLAIN, model="momentum")
     write_report([found, other], places["comparison"])
+    raw, places["inspection"] = folder / "raw.csv", folder / "inspection.html"
+    np.savetxt(raw, np.column_stack([logs[0].t, logs[0].q, logs[0].tau]), delimiter=",")
+    subprocess.run(
+        [sys.executable, "-m", "dynid", "inspect", "gautier3", raw, "--out", places["inspection"]],
+        capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
     return places
 
 
@@ -51,6 +59,14 @@ def window() -> Iterator[Tab]:
     assert PROGRAM is not None
     with browser(PROGRAM) as tab:
         yield tab
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_of_an_inspected_log_fits_a_phone(window: Tab, pages: dict[str, Path], dark: bool) -> None:
+    window.open(pages["inspection"], width=390, height=850, phone=True, dark=dark)
+    check_quiet(window)
+    assert window.run("document.documentElement.scrollWidth") <= 390
+    assert window.run("document.querySelectorAll('select').length") > 20
 
 
 def check_quiet(tab: Tab) -> None:
@@ -95,10 +111,11 @@ AXE = find_axe()
 
 @pytest.mark.skipif(AXE is None, reason="no axe-core: npm install axe-core, or AXE_CORE=axe.min.js")
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["report", "comparison", "motion"])
-def test_it_is_accessible(window: Tab, pages: dict[str, Path], name: str, dark: bool) -> None:
+@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("name", ["report", "comparison", "motion", "inspection"])
+def test_it_is_accessible(window: Tab, pages: dict[str, Path], name: str, width: int, dark: bool) -> None:
     assert AXE is not None
-    window.open(pages[name], width=1200, height=850, dark=dark)
+    window.open(pages[name], width=width, height=850, phone=width < 500, dark=dark)
     window.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     assert window.accessibility_violations(AXE) == []
     check_quiet(window)
