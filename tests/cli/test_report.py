@@ -106,7 +106,7 @@ def test_identify_writes_the_report_in_one_go(dynid: CommandLine, place: Path) -
     assert hashlib.sha256(robot.read_bytes()).hexdigest() in again
     assert again.count("dynid identify") == 2  # how it was made, and the next step of the verdict
     assert again.count("dynid report RESULT") == again.count("dynid report /") == 1
-    assert page.count("(validation)</h3>") == page.count("(used for fitting)</h3>") == 1
+    assert page.count("(validation)</h4>") == page.count("(used for fitting)</h4>") == 1
 
 
 def test_several_results_are_compared(dynid: CommandLine, place: Path) -> None:

@@ -130,51 +130,53 @@ RULES = (
         "if rows:",
     ),
     Fault(
-        "axes",
+        "rules",
         "along the axis at q = 0 only, R R R",
         "replace(walk, line=line, revolute=k)\n\n\ndef _pass_f",
         "replace(walk, revolute=k)\n\n\ndef _pass_f",
     ),
-    Fault("axes", "along the axis at q = 0 only, R P R", "after if parallel else replace(after, line=None)", "after"),
-    Fault("axes", "along the axis at q = 0 only, P R", "if all(walk.is_along_z(s) for s in walk.slides) else None", ""),
-    Fault("axes", "meeting at q = 0 only", "replace(walk, centre=centre, revolute=k)", "replace(walk, revolute=k)"),
+    Fault("rules", "along the axis at q = 0 only, R P R", "after if parallel else replace(after, line=None)", "after"),
     Fault(
-        "axes",
+        "rules", "along the axis at q = 0 only, P R", "if all(walk.is_along_z(s) for s in walk.slides) else None", ""
+    ),
+    Fault("rules", "meeting at q = 0 only", "replace(walk, centre=centre, revolute=k)", "replace(walk, revolute=k)"),
+    Fault(
+        "rules",
         "rule 5 without gravity at r1",
         " and walk.is_along_z(walk.gravity),\n        axis=z",
         ",\n        axis=z",
     ),
     Fault(
-        "axes",
+        "rules",
         "rule 5 without gravity after r1",
         " and walk.is_along_z(walk.gravity),\n        axis=walk",
         ",\n        axis=walk",
     ),
     Fault(
-        "axes",
+        "rules",
         "concurrent axes with gravity",
         "not walk.slides and all(walk.is_zero(g) for g in walk.gravity)",
         "not walk.slides",
     ),
-    Fault("axes", "concurrent axes behind a slide", "not walk.slides and all", "all"),
-    Fault("axes", "a slide keeps the meeting point", "walk.numbers.z), centre=None)", "walk.numbers.z))"),
-    Fault("axes", "skew axes meet", "if not walk.is_zero(p[0] * a[1] - p[1] * a[0]):", "if p is None:"),
-    Fault("axes", "meeting point: sign", "p[2] + t * a[2]", "p[2] - t * a[2]"),
+    Fault("rules", "concurrent axes behind a slide", "not walk.slides and all", "all"),
+    Fault("rules", "a slide keeps the meeting point", "walk.numbers.z), centre=None)", "walk.numbers.z))"),
+    Fault("rules", "skew axes meet", "if not walk.is_zero(p[0] * a[1] - p[1] * a[0]):", "if p is None:"),
+    Fault("rules", "meeting point: sign", "p[2] + t * a[2]", "p[2] - t * a[2]"),
     Fault(
-        "axes",
+        "rules",
         "parallel only at alpha = 0, not at 180",
         "if not walk.is_along_z(walk.axis):",
         "if not walk.is_along_z(walk.axis) or walk.axis[2].value < 0:",
     ),
-    Fault("axes", "slide's rotor without the gravity condition", "walk.is_zero(walk.gravity[2]) and all", "all"),
+    Fault("rules", "slide's rotor without the gravity condition", "walk.is_zero(walk.gravity[2]) and all", "all"),
     Fault(
-        "axes",
+        "rules",
         "slide's rotor without the slides before",
         " and all(walk.is_zero(s[2]) for s in walk.slides)\n    if",
         "\n    if",
     ),
-    Fault("axes", "pose: sign of r", "turned(d, -r * sa, r * ca)", "turned(d, r * sa, r * ca)"),
-    Fault("axes", "r2 counts as between", "is_r2=True,", "is_r2=True,\n        between=True,"),
+    Fault("rules", "pose: sign of r", "turned(d, -r * sa, r * ca)", "turned(d, r * sa, r * ca)"),
+    Fault("rules", "r2 counts as between", "is_r2=True,", "is_r2=True,\n        between=True,"),
 )
 
 RECURSION = (
@@ -339,7 +341,7 @@ def with_fault(fault: Fault | None, *names: str) -> types.ModuleType:
 
 
 def rules_with(fault: Fault | None) -> Method:
-    rules = with_fault(fault, "axes", "rules")
+    rules = with_fault(fault, "rules")
     return lambda robot, rotors: rules.find_by_rules(robot, rotor_inertia=rotors).regrouping
 
 

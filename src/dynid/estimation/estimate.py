@@ -260,7 +260,7 @@ class SolvedState:
         recorded = Recorded.from_logs(self.logs, state.delay, self.friction)
         delay = 0.0 if self.found_delay is None else self.found_delay.seconds
         may_be_good = not self.validation.mean > GOOD_MEAN
-        return TriedData(samples, recorded, delay, sum(map(len, self.logs)), may_be_good)
+        return TriedData(samples, recorded, delay, sum(found.samples for found in state.findings), may_be_good)
 
     @cached_property
     def diagnosis(self) -> Diagnosis | None:

@@ -125,6 +125,9 @@ class Alternatives:
 
     def single_changes(self, r: Reading) -> Iterator[Reading]:
         """Every reading that differs by one change: those that are common and quickly tried come first."""
+        is_late = not self.thorough and abs(self.delay) > TRIED_DELAY  # residuals say so: tried while there is time
+        if is_late:
+            yield from self.delay_changes(r)
         yield from self.torque_changes(r)
         if self.thorough:
             yield from self.sign_changes(r)
@@ -135,7 +138,8 @@ class Alternatives:
             yield from self._promising_motions(r)
         yield from self.unit_and_gear_changes(r)
         yield from self.gravity_axes(r)
-        yield from self.delay_changes(r)
+        if not is_late:
+            yield from self.delay_changes(r)
         yield from self.gravity_directions(r)
         if not self.refit.samples.equation.options.rotor_inertia and not r.rotors:
             yield replace(r, rotors=self.joints)
@@ -410,6 +414,8 @@ class Alternatives:
         """Readings with torques recorded later or earlier: by what the residuals say, or by the best time."""
         if not self.thorough:
             found = self._quick_delay(r) if r.delay == 0.0 and abs(self.delay) > TRIED_DELAY else r.delay
+            if abs(found - self.delay) < max(0.1 * abs(self.delay), 1e-3):
+                found = self.delay  # from all rows, not from some
         else:
             found = self._best_delay(r, min((0.0, *DELAYS), key=lambda x: self._delayed_error(r, x)))
         for delay in (found, self.delay):
