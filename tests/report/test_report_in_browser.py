@@ -46,6 +46,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     other = identify(robot, logs[1], friction=PLAIN, model="momentum")
     write_report([found, other], places["comparison"])
     raw, places["inspection"] = folder / "raw.csv", folder / "inspection.html"
+    assert logs[0].tau is not None
     np.savetxt(raw, np.column_stack([logs[0].t, logs[0].q, logs[0].tau]), delimiter=",")
     subprocess.run(
         [sys.executable, "-m", "dynid", "inspect", "gautier3", raw, "--out", places["inspection"]],
