@@ -795,6 +795,10 @@ def _motion_from_rest_to_rest(
         raise
 
 
+SLOWER = (1.0, 0.7, 0.5, 0.3, 0.2)
+"""Shares of the speed limits at which a way from rest is tried, where torques are limited."""
+
+
 def _design_by_points(search: _Search, points: int | None) -> Excitation:
     """Design a motion through points."""
     rows, limits, criterion, weights, noise = search.rows, search.limits, search.criterion, search.weights, search.noise
@@ -826,7 +830,7 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
         clearance=clearance,
     )  # fmt: skip
     if search.rest is not None:
-        shape = shape.with_approach(search.rest, limits)
+        shape = _approach_within_efforts(search, shape, search.rest)
         _check_approach(search, clearance, shape)
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings += [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
@@ -854,6 +858,18 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
         rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise,
         clearance=clearance,
     )  # fmt: skip
+
+
+def _approach_within_efforts(search: _Search, shape: PointsShape, rest: Array) -> PointsShape:
+    """The motion with a way from and to a pose of rest, slow enough for its torques to keep their limits if they can."""
+    for share in SLOWER:
+        slow = replace(
+            search.limits, velocity=share * search.limits.velocity, acceleration=share**2 * search.limits.acceleration
+        )
+        found = shape.with_approach(rest, slow)
+        if search.effort is None or search.effort.use_of_limits(found.motion(TORQUE_RATE)).max() <= 1.0:
+            return found
+    return found
 
 
 def _check_approach(search: _Search, clearance: Clearance | None, shape: PointsShape) -> None:
