@@ -861,7 +861,7 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
 
 
 def _approach_within_efforts(search: _Search, shape: PointsShape, rest: Array) -> PointsShape:
-    """The motion with a way from and to a pose of rest, slow enough for its torques to keep their limits if they can."""
+    """The motion with a way from and to a pose of rest, slow enough for its torques to keep their limits."""
     for share in SLOWER:
         slow = replace(
             search.limits, velocity=share * search.limits.velocity, acceleration=share**2 * search.limits.acceleration
