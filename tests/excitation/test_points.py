@@ -381,6 +381,7 @@ def test_front_of_condition_and_scaling_has_no_dominated_pair() -> None:
     assert any(len(point.weights) == 2 for point in front)
 
 
+@pytest.mark.slow
 def test_tight_torque_limits_hardly_cost_a_large_arm_anything(tmp_path: Path) -> None:
     """A third of the efforts of an arm that may turn twice: shrinking its motion moves its far points by much."""
     robot = ur5(tmp_path)
