@@ -5,11 +5,13 @@ python -m bench.pictures [FOLDER]
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +72,14 @@ def write_pages(folder: Path) -> dict[str, Path]:
     return pages
 
 
+def write_friction_page(file: Path) -> None:
+    """Write the report of the example in docs/friction.md, whose friction remembers."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "friction.md").read_text(encoding="utf-8"), re.S)
+    names: dict[str, Any] = {}
+    exec(next(block for block in blocks if "recipe = " in block), names)  # our own page, which the tests run, too
+    write_report(names["recipe"], file, logs=names["log"])
+
+
 def take(tab: Tab, file: Path, selector: str, height: int) -> None:
     """Save a picture of the page from an element on."""
     top = tab.run(f"document.querySelector('{selector}').getBoundingClientRect().top + scrollY - 12")
@@ -94,6 +104,9 @@ def main(out: Path) -> None:
         take(tab, out / "report_bodies.png", "#physical", 560)
         tab.open(pages["motion"], width=WIDTH, height=HEIGHT)
         take(tab, out / "excitation_page.png", "h1", HEIGHT)
+        write_friction_page(Path(folder) / "friction.html")
+        tab.open(Path(folder) / "friction.html", width=WIDTH, height=HEIGHT)
+        take(tab, out / "friction.png", "#friction", 480)
 
 
 if __name__ == "__main__":
