@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow bench bench-peers campaign docs wheel clean
+.PHONY: demo test test-slow test-oldest test-newest bench bench-peers campaign campaign-fleet campaign-fuzz docs wheel clean
 
 $(VENV)/run.stamp: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,28 @@ bench-peers: $(VENV)/dev.stamp
 campaign: $(VENV)/dev.stamp
 	$(BIN)/python -m campaign
 
+# 200 robots x 26 weeks; FLEET="--robots 20 --weeks 8" for a small one, "--scheduler tcp://head:8786" for a cluster
+campaign-fleet: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.fleet --adding --memory $(FLEET)
+
+# Hostile files and command lines; goes on where it was stopped (COUNT=1000 for fewer).
+COUNT ?= 100000
+campaign-fuzz: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.fuzz $(COUNT)
+
+# The core of the tests with the oldest versions that pyproject.toml allows, and with the newest that there are.
+CORE := tests/robot tests/storage tests/logs tests/identifiability tests/cli/test_identify.py tests/cli/test_main.py
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	sed -n '/^dependencies/,/^docs/s/^.*"\([a-z0-9-]*\)>=\([0-9.]*\)".*$$/\1==\2/p' pyproject.toml > .venv-oldest/constraints.txt
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c .venv-oldest/constraints.txt -e ".[hdf5,mujoco,ros,view,xacro]" pytest pytest-timeout hypothesis sympy
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 .venv-oldest/bin/python -m pytest $(CORE)
+
+test-newest:
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/pip install --quiet --disable-pip-version-check --upgrade -e ".[hdf5,mujoco,ros,view,xacro]" pytest pytest-timeout hypothesis sympy
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 .venv-newest/bin/python -m pytest $(CORE)
+
 $(VENV)/docs.stamp: $(VENV)/run.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c requirements.txt -e ".[docs]"
 	touch $@
@@ -51,5 +73,5 @@ wheel: $(VENV)/run.stamp
 	@ls dist/*.whl
 
 clean:
-	rm -rf $(VENV) build dist out site .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist out site .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -26,7 +26,7 @@ from bench.pinocchio_loop import PinocchioLoop
 from bench.startup import children_cpu, find_help
 from bench.timing import ROUNDS, Cell, Table, Verdict, best_of, on_one_core
 from dynid.dynamics.kernels.threads import use_threads
-from dynid.excitation.criteria import SpectralCriterion
+from dynid.excitation.criteria import BaseRows, SpectralCriterion
 from dynid.excitation.design import PERIOD, design_excitation, pareto_front
 from dynid.excitation.excitation import Excitation
 from dynid.excitation.fourier import Basis
@@ -36,11 +36,11 @@ from dynid.excitation.fourier_search import (
     STAGES,
     BoundedCoefficients,
     FourierProblem,
+    SearchRound,
     random_coefficients,
     scale_to_limits,
     search_series_from_start,
 )
-from dynid.excitation.regressor_rows import BaseRows
 from dynid.robot.inertia import from_pinocchio
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
@@ -267,7 +267,7 @@ def search_by_dynid(problem: FourierProblem) -> Course:
     recorded = RecordedProblem.of(problem)
     start = time.process_time()
     with on_one_core():
-        search_series_from_start(recorded, SEED, lambda: np.inf)
+        search_series_from_start(SearchRound(recorded), SEED, lambda: np.inf)
     # The first motion, of zeros, only sizes the matrix. An evaluation is over when the next begins.
     tried = recorded.visited[1:]
     over = [seconds for seconds, _ in tried[1:]] + [time.process_time()]

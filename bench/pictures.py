@@ -26,7 +26,7 @@ from dynid import (
     simulate,
     write_report,
 )
-from dynid.demo.job import robot_to_simulate
+from dynid.demo import robot_to_simulate
 from dynid.report.excitation import write_page
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.base import pinned
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

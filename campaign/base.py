@@ -6,7 +6,7 @@ import numpy as np
 
 from campaign.robots import special_robot
 from dynid import base_parameters, regressor
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 
 METHODS = ("nullspace", "rules", "qr", "svd")
 

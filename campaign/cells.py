@@ -1,4 +1,4 @@
-"""`python -m campaign.cells [--short N] [--full N] [--impossible N] [--first SEED]`: designs in random cells.
+"""`python -m campaign.cells [--short N] [--full N] [--impossible N] [--first SEED] [--json FILE]`: random cells.
 
 Robots are URDF and MJCF files written here: chains and trees of revolute and prismatic joints, links from boxes,
 cylinders, spheres, capsules and meshes; cells have boxes, planes, meshes (also hollow ones), a workspace, a floor, tool
@@ -630,6 +630,22 @@ def check(seed: int, *, full: bool = False) -> tuple[str, list[str]]:
         return "found", violations(cell, found, Path(folder))
 
 
+def run_case(title: str, seed: int) -> tuple[str, list[str]]:
+    """Return what became of a cell of a kind (short, full, impossible), and what is wrong with it."""
+    if title != "impossible":
+        return check(seed, full=title == "full")
+    with tempfile.TemporaryDirectory() as folder:
+        return check_repairs(random_cell(seed, crowded=True), Path(folder))
+
+
+def read_cases(file: Path | None) -> dict[tuple[str, int], tuple[str, list[str]]]:
+    """Cases that an earlier run wrote, by kind and seed."""
+    if file is None or not file.exists():
+        return {}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return {(line["title"], line["seed"]): (line["kind"], line["wrong"]) for line in lines}
+
+
 def main(words: list[str]) -> int:
     """Run the campaign; return how many designs are wrong."""
     parser = argparse.ArgumentParser(prog="campaign.cells", description=__doc__)
@@ -637,8 +653,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--full", type=int, default=100, help="designs to the end of a start")
     parser.add_argument("--impossible", type=int, default=100, help="crowded cells, most of them without a motion")
     parser.add_argument("--first", type=int, default=10_000, help="seed of the first cell")
+    parser.add_argument("--json", type=Path, help="file of cases, one per line; those that it holds are not run again")
     given = parser.parse_args(words)
-    wrong = 0
+    wrong, known = 0, read_cases(given.json)
     for title, count, first in (
         ("short", given.short, given.first),
         ("full", given.full, given.first + 100_000),
@@ -646,11 +663,11 @@ def main(words: list[str]) -> int:
     ):
         begin, kinds, bad = time.process_time(), Counter[str](), 0
         for seed in range(first, first + count):
-            if title == "impossible":
-                with tempfile.TemporaryDirectory() as folder:
-                    kind, texts = check_repairs(random_cell(seed, crowded=True), Path(folder))
-            else:
-                kind, texts = check(seed, full=title == "full")
+            old = known.get((title, seed))
+            kind, texts = run_case(title, seed) if old is None else old
+            if old is None and given.json is not None:
+                with given.json.open("a") as file:
+                    file.write(json.dumps({"title": title, "seed": seed, "kind": kind, "wrong": texts}) + "\n")
             kinds[kind] += 1
             bad += bool(texts)
             for text in texts:

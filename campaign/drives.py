@@ -1,11 +1,14 @@
-"""Robots behind position controllers, simulated by MuJoCo: legs, an arm and a quadruped on a stand, as MJCF texts.
+"""Robots behind their controllers, simulated by MuJoCo: legs, an arm and a quadruped on a stand, as MJCF texts.
 
 Their drives have what real ones have and a log does not tell: armature, damping, dry friction (MuJoCo's, or one with
-memory that MuJoCo lacks, as an external torque), a delay, a torque limit, encoders of finite resolution.
+memory that MuJoCo lacks, as an external torque), load-dependent friction, a delay of commands and one of the drive's
+own sensors, limits of torque and of the command's rate, backlash, encoders of finite resolution, zeros that are off.
+Written apart from `dynid.actuators`: nothing is shared with the code that identifies them.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -93,6 +96,27 @@ class Drive:
     """Presliding (rad) of a friction with memory in place of MuJoCo's; 0: MuJoCo's own."""
     velocity: bool = False
     offset: Array = field(default_factory=lambda: np.zeros(1))
+    kind: Literal["position", "velocity", "current", "servo"] = "position"
+    gain: float = 1.0
+    """Torque per command of a current-controlled drive."""
+    voltage: float = 12.0
+    resistance: float = 1.0
+    torque_constant: Array = field(default_factory=lambda: np.ones(1))
+    dead_band: float = 0.0
+    sensor_delay: float = 0.0
+    """Age (s) of the positions and velocities with which a drive closes its loop."""
+    rate_limit: float = np.inf
+    """rad/s of the command inside the drive."""
+    log_every: float = 1.0
+    """Samples of the log per command: below 1 the log is slower than the controller, above 1 faster."""
+    load: float = 0.0
+    """Dry friction per torque that the links take through the gear."""
+    backlash: float = 0.0
+    """Play (rad) between the drive, whose encoder is recorded, and the link."""
+    zero: Array = field(default_factory=lambda: np.zeros(1))
+    """Position of the link where encoder and command read 0, rad."""
+    command_zero: Array = field(default_factory=lambda: np.zeros(1))
+    """Angle (rad) that the drive adds to a command."""
 
 
 def true_model(text: str, drive: Drive) -> Any:
@@ -105,74 +129,150 @@ def true_model(text: str, drive: Drive) -> Any:
     model = spec.compile()
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT) | int(mujoco.mjtDisableBit.mjDSBL_LIMIT)
     # Its own step would change inertias by a percent: the controller's damping acts half a step early, friction's late.
-    early = drive.kd if drive.loop == "drive" else 0.0
-    model.dof_armature[:] = drive.armature + 0.5 * STEP * (early - drive.damping)
-    model.dof_damping[:] = drive.damping
-    model.dof_frictionloss[:] = 0.0 if drive.memory else drive.friction
+    early = np.zeros_like(drive.kd) if drive.kind == "current" else drive.kd
+    if drive.kind == "servo":
+        early = drive.torque_constant / drive.resistance * (drive.voltage * drive.kd + drive.torque_constant)
+    own = slice(0, None, 2) if drive.backlash else slice(None)
+    model.dof_armature[own] = drive.armature + 0.5 * STEP * (early - drive.damping)
+    model.dof_damping[own] = drive.damping
+    model.dof_frictionloss[own] = 0.0 if drive.memory else drive.friction
     mujoco.mj_setConst(model, mujoco.MjData(model))  # simple bodies keep their inertia from there
     return model
+
+
+class _Loop:
+    """Torque of the drives at an instant, from commands that were sent and states that sensors have seen."""
+
+    def __init__(self, drive: Drive, n: int) -> None:
+        self.drive, self.n = drive, n
+        self.sent: list[Array] = []
+        """(3, n) each: q_cmd, v_cmd, tau_ff, as recorded."""
+        self.seen: list[tuple[Array, Array]] = []
+        self.slewed: list[Array] = []
+        self.age = round(drive.sensor_delay / STEP)
+        self.past: list[tuple[Array, Array]] = []
+
+    def send(self, wanted: Array, slope: Array, q: Array, v: Array) -> None:
+        """One tick of the controller: the command that the drive gets, from what its encoder reads."""
+        d = self.drive
+        command = np.stack([wanted, np.zeros(self.n), np.zeros(self.n)])
+        if d.kind == "velocity":  # an outer loop holds the position
+            command[1] = slope + 6.0 * (wanted - q)
+        elif d.kind == "current":
+            command[2] = (d.kp * (wanted - q) + d.kd * (slope - v)) / d.gain
+        self.sent.append(command)
+        self.seen.append((q, v))
+        most = d.rate_limit / d.rate
+        last = self.slewed[-1] if self.slewed else wanted
+        self.slewed.append(last + np.clip(wanted - last, -most, most))
+
+    def torque(self, k: int, q: Array, v: Array) -> Array:
+        """Torque by the k-th command; q, v: true state in the encoder's zero."""
+        d = self.drive
+        k = min(max(k, 0), len(self.sent) - 1)
+        if d.loop == "host":
+            q, v = self.seen[k]
+        elif self.age and len(self.past) > self.age:
+            q, v = self.past[-1 - self.age]
+        e = self.slewed[k] + d.command_zero - q
+        if d.kind == "velocity":
+            tau = d.kd * (self.sent[k][1] - v)
+        elif d.kind == "current":
+            tau = d.gain * self.sent[k][2]
+        elif d.kind == "servo":
+            u = d.kp * e - d.kd * v
+            u = np.where(np.abs(u) <= d.dead_band, 0.0, np.clip(u, -1.0, 1.0))
+            tau = d.torque_constant / d.resistance * (d.voltage * u - d.torque_constant * v)
+        else:
+            tau = d.kp * e - d.kd * v
+        return np.asarray(np.minimum(np.maximum(tau, -d.max_torque), d.max_torque))
 
 
 def record(text: str, drive: Drive, command: Any, duration: float, *, seed: int = 0) -> dict[str, Array]:
     """Log of a controller that follows command(t) (n,) from rest: t, q1.., q_cmd1.., and the true positions.
 
-    Keys: `t`, `q` (N, n) as the encoders give it, `q_cmd`, `q_true`, `v` where the drive records it.
+    Keys: `t`, `q` (N, n) as the encoders give it, `q_cmd`, `q_true`, `v` where the drive records it, `v_cmd` or
+    `tau_ff` where these are its commands.
     """
     import mujoco
 
-    model = true_model(text, drive)
+    model = true_model(with_play(text) if drive.backlash else text, drive)
     data = mujoco.MjData(model)
-    rng = np.random.default_rng(seed)
     n = model.nv
-    data.qpos[:] = command(0.0)
-    z = np.zeros(n)
+    link = n // 2 if drive.backlash else n
+    own = np.arange(0, n, 2) if drive.backlash else np.arange(n)  # what turns with the encoder
+    rng = np.random.default_rng(seed)
+    data.qpos[own] = command(0.0) + drive.zero
+    z, before = np.zeros(link), data.qpos[own].copy()
     lsb = 2.0 * np.pi / 2**drive.bits
-    phase = rng.uniform(0.0, lsb, n)
-    period = 1.0 / drive.rate
-    ticks = round(duration * drive.rate)
-    steps = round(duration / STEP)
-    commands = np.array([command(k * period) for k in range(ticks)])
-    out = {key: np.zeros((ticks, n)) for key in ("q", "q_true", "v")}
-    events = 0
-    held: list[tuple[Array, Array]] = []
-    before = data.qpos.copy()
-    for i in range(steps):
+    phase = rng.uniform(0.0, lsb, link)
+    period, every = 1.0 / drive.rate, 1.0 / drive.rate / drive.log_every
+    loop, ticks, samples = _Loop(drive, link), 0, 0
+    rows: list[tuple[Array, Array, Array, Array]] = []
+    for i in range(round(duration / STEP)):
         now = i * STEP
-        while events < ticks and events * period <= now + 1e-9:
-            q = np.floor((data.qpos + phase) / lsb) * lsb - phase + 0.5 * lsb
-            out["q"][events], out["q_true"][events], out["v"][events] = q, data.qpos, data.qvel
-            held.append((q.copy(), data.qvel.copy()))
-            events += 1
+        x, v = data.qpos[own] - drive.zero, data.qvel[own].copy()
+        is_tick, is_sample = ticks * period <= now + 1e-9, samples * every <= now + 1e-9
+        if is_tick or is_sample:
+            q = np.floor((x + phase) / lsb) * lsb - phase + 0.5 * lsb
+        if is_tick:
+            at = ticks * period
+            slope = (command(at + 1e-4) - command(at - 1e-4)) / 2e-4 if drive.kind in ("velocity", "current") else v
+            loop.send(command(at), slope, q, v)
+            ticks += 1
+        if is_sample:
+            rows.append((q, x, v, loop.sent[-1]))
+            samples += 1
+        if loop.age:
+            loop.past.append((x, v))
+            del loop.past[: -loop.age - 2]
         # A step's force acts half a step before and after its instant: commands that change inside count in part.
-        ends = [int(np.floor((now + side * STEP - drive.delay) / period + 1e-9)) for side in (-0.5, 0.5)]
-        tau = np.zeros(n)
-        for k in ends:
-            if drive.loop == "drive":
-                target = commands[min(max(k, 0), ticks - 1)]
-                tau += 0.5 * (drive.kp * (target - data.qpos) - drive.kd * data.qvel)
-            elif k >= 0:
-                k = min(k, len(held) - 1)
-                tau += 0.5 * (drive.kp * (commands[k] - held[k][0]) - drive.kd * held[k][1])
-            else:
-                tau += 0.5 * drive.kp * (commands[0] - data.qpos)
-        tau = np.clip(tau, -drive.max_torque, drive.max_torque) + drive.offset
+        first, last = (int(np.floor((now + side * STEP - drive.delay) / period + 1e-9)) for side in (-0.5, 0.5))
+        tau = loop.torque(first, x, v)
+        if last != first:
+            tau = 0.5 * (tau + loop.torque(last, x, v))
+        tau = tau + drive.offset
         if drive.memory:
             # Dahl's friction with a shape that MuJoCo does not have, its state moved by travel.
-            dq = data.qpos - before
+            dq = data.qpos[own] - before
             z = np.clip(z + dq / drive.memory * np.clip(1.0 - z * np.sign(dq), 0.0, 2.0), -1.0, 1.0)
-            before = data.qpos.copy()
+            before = data.qpos[own].copy()
             tau = tau - drive.friction * z
-        data.qfrc_applied[:] = tau
+        if drive.load:  # by the torque that the links take through the gear
+            links = np.zeros(n)
+            mujoco.mj_mulM(model, data, links, data.qacc)
+            links += data.qfrc_bias - model.dof_armature * data.qacc
+            tau = tau - drive.load * np.abs(links[own]) * np.tanh(v / 0.005)
+        data.qfrc_applied[own] = tau
+        if drive.backlash:
+            loose = data.qpos[own + 1]  # the link against its drive: a stiff contact at both ends of the play
+            beyond = loose - np.clip(loose, -0.5 * drive.backlash, 0.5 * drive.backlash)
+            push = 3e3 * beyond + np.where(beyond != 0.0, 2.0 * data.qvel[own + 1], 0.0)
+            data.qfrc_applied[own + 1] = -push
         mujoco.mj_step(model, data)
-    t = np.arange(ticks) * period
-    found = {"t": t, "q": out["q"], "q_cmd": commands, "q_true": out["q_true"]}
-    return found | ({"v": out["v"]} if drive.velocity else {})
+    t = np.arange(samples) * every
+    q, true, v, sent = (np.array(x) for x in zip(*rows, strict=True))
+    found = {"t": t, "q": q, "q_cmd": sent[:, 0], "q_true": true}
+    if drive.kind in ("velocity", "current"):
+        del found["q_cmd"]
+        found |= {"v_cmd": sent[:, 1]} if drive.kind == "velocity" else {"tau_ff": sent[:, 2]}
+    return found | ({"v": v} if drive.velocity else {})
+
+
+def with_play(text: str) -> str:
+    """The robot with a drive of its own before each link: joints come in pairs, drive and play."""
+
+    def pair(found: re.Match[str]) -> str:
+        driven = found[0].replace("<joint ", '<joint armature="0.001" ')  # the true one is set later
+        return driven + f'<joint name="{found[1]}_play" axis="{found[2]}" range="-1 1"/>'
+
+    return re.sub(r'<joint name="(\w+)" axis="([^"]+)"[^>]*/>', pair, text)
 
 
 def columns(log: dict[str, Array]) -> dict[str, Array]:
     """The log as a table of named columns: t, q1, ..., q_cmd1, ..."""
     table: dict[str, Array] = {"t": log["t"]}
-    for key in ("q", "v", "q_cmd"):
+    for key in ("q", "v", "q_cmd", "v_cmd", "tau_ff"):
         if key in log:
             table |= {f"{key}{j + 1}": x for j, x in enumerate(log[key].T)}
     return table

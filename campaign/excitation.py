@@ -6,6 +6,9 @@ are the errors (root mean square over that of the torques, mean over joints) and
 condition number of the rigid columns up to the limits. Friction is viscous, Coulomb and offset; noise is white, 2 % of
 each joint's torques. Also printed: 95 % intervals after both logs over those after the first, in the median over all
 parameters, and over the three weakest for which a further motion was designed; figures of several draws are medians.
+One pair of recordings says little: its noise alone lets the ratio of two errors vary by a sixth (a standard deviation).
+Errors are therefore root mean squares over repetitions with other noise; with `--repetitions 0` they are those that the
+covariance of least squares expects, which repetitions agree with.
 
 `python -m campaign.excitation --bounds N`: N random robots of two joints (every fiftieth of three) with random limits,
 columns and criteria; a motion is designed for each, and none may be better than its bound. For criterion d, the best
@@ -15,6 +18,7 @@ weights of a grid of states have to be above the bound, too, and not far from it
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,10 +27,11 @@ import numpy as np
 from campaign.arms import ARMS, Arm, true_robot
 from dynid import Identification, Log, Robot, design_excitation, identify, load_robot, simulate
 from dynid.excitation.bound import StateBox, excess_over_bound
-from dynid.excitation.criteria import random_states
+from dynid.excitation.criteria import BaseRows, random_states
 from dynid.excitation.excitation import Excitation
 from dynid.excitation.quintics import Quintics
 from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
 
 RATE, NOISE = 200.0, 0.02
 PLAIN = ("viscous", "coulomb", "offset")
@@ -40,9 +45,13 @@ WEAKEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Torque errors after each second motion; intervals over those of the first log, of all and of targeted ones."""
+    """Torque errors after each second motion; intervals over those of the first log, of all and of targeted ones.
+
+    scatter: standard deviation over repetitions of the error after the last motion over that after the old default.
+    """
 
     errors: tuple[float, ...]
+    scatter: float
     widths: float
     targeted: float
 
@@ -72,6 +81,23 @@ def torque_error(robot: Robot, result: Identification, states: Motion) -> float:
     assert true is not None
     predicted = result.predict(states)
     return float((np.sqrt(((predicted - true) ** 2).mean(axis=0)) / true.std(axis=0)).mean())
+
+
+def expected_error(robot: Robot, motions: Sequence[Motion], states: Motion, noise: Array) -> float:
+    """Error that least squares on recordings of motions with white noise (n,) expects, by its covariance.
+
+    Root mean square of torques at the states over their size, mean over joints, as `torque_error` has it.
+    """
+    rows = BaseRows.for_robot(robot, model="torque", rotor_inertia=True, friction=PLAIN)
+
+    def matrix(motion: Motion) -> Array:
+        return rows.matrix(motion).reshape(len(motion), robot.n, -1)
+
+    M = sum(np.einsum("tjb,tjc,j->bc", W, W, noise**-2.0) for W in map(matrix, motions))
+    U, tau = matrix(states), simulate(robot, states).tau
+    assert tau is not None
+    variance = np.einsum("tjb,bc,tjc->j", U, np.linalg.inv(M), U, optimize=True) / len(states)
+    return float((np.sqrt(variance) / tau.std(axis=0)).mean())
 
 
 def width_ratios(after: Identification, before: Identification) -> dict[str, float]:
@@ -108,19 +134,22 @@ def outcome_of_second_motions(name: str, seed: int, starts: int, repetitions: in
     designs: tuple[dict[str, Any], ...] = (OLD, {"criterion": "d"}, {})
     found = [design_excitation(robot, seed=seed, starts=starts, **options) for options in designs]
     seconds = [pick_and_place(robot, 12.0, seed, first=2), *(one.motion(RATE) for one in found)]
-    errors = np.zeros((repetitions, len(seconds)))
+    errors = np.zeros((max(1, repetitions), len(seconds)))
+    errors[0] = [expected_error(robot, [daily, motion], states, noise) for motion in seconds]
     for r in range(repetitions):
         first = record(daily, r, 0)
         results = [identify(robot, [first, record(motion, r, 1)], friction=PLAIN) for motion in seconds]
         errors[r] = [torque_error(robot, result, states) for result in results]
-    alone = identify(robot, first, friction=PLAIN)
-    widths = float(np.median(list(width_ratios(results[-1], alone).values())))
+    first = record(daily, 0, 0)
+    alone, both = (identify(robot, logs, friction=PLAIN) for logs in (first, [first, record(seconds[-1], 0, 1)]))
+    widths = float(np.median(list(width_ratios(both, alone).values())))
     weakest = [str(alone.names[k]) for k in np.argsort(-alone.relative_sigma)[:WEAKEST]]
     aimed = design_excitation(robot, seed=seed, starts=1, after=alone, target=weakest).motion(RATE)
-    both = width_ratios(identify(robot, [first, record(aimed, 0, 2)], friction=PLAIN), alone)
+    ratios = width_ratios(identify(robot, [first, record(aimed, 0, 2)], friction=PLAIN), alone)
     return Outcome(
-        tuple(np.sqrt((errors**2).mean(axis=0)).tolist()), widths, float(np.median([both[x] for x in weakest]))
-    )
+        tuple(np.sqrt((errors**2).mean(axis=0)).tolist()), float((errors[:, -1] / errors[:, 1]).std()), widths,
+        float(np.median([ratios[x] for x in weakest])),
+    )  # fmt: skip
 
 
 CRITERIA = ("d", "a", "e", "v")
@@ -215,7 +244,7 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--bounds", type=int, default=0)
-    parser.add_argument("--repetitions", type=int, default=2, help="of every pair of recordings, with other noise")
+    parser.add_argument("--repetitions", type=int, default=10, help="of every pair of recordings, with other noise")
     given = parser.parse_args()
     if given.bounds:
         return int(run_bounds(given.bounds) > 0)
@@ -230,7 +259,11 @@ def main() -> int:
         said = (f"{x} {100 * e:.3f} %" for x, e in zip(TRAINED_ON, middle, strict=True))
         each = ", ".join(f"{e[-1] / e[1]:.2f}" for e in errors)
         print(f"{name}: {', '.join(said)}", flush=True)
-        print(f"  over the condition number's: {', '.join(f'{e:.2f}' for e in ratios)} (v by draw: {each})", flush=True)
+        scatter = np.mean([one.scatter for one in found])
+        print(
+            f"  over the condition number's: {', '.join(f'{e:.2f}' for e in ratios)} (v by draw: {each}; one "
+            f"repetition +- {scatter:.2f})", flush=True,
+        )  # fmt: skip
         print(f"  intervals over the first log's: {widths:.3f}, targeted {targeted:.3f}", flush=True)
         bad += ratios[-1] > LARGEST or widths > WIDEST or targeted > TARGETED
     return int(bad > 0)

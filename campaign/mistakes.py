@@ -4,7 +4,9 @@ Public recordings (where they are here) and simulated arms, each with single and
 mounting and model. A mistake is *visible* where the refit's held-out error is at least 1.05 times that of the right
 data or where another physical sign is violated. An answer is right where applying its options to the wrong data gives
 an error within 2 % of that of the right data, whatever its words: several remedies may be equivalent. They are applied
-here, by their definition, with nothing of dynid but `identify`.
+here, by their definition, with nothing of dynid but `identify`. Where the error is not restored, or the verdict still
+names something, what was proposed is done and the tool asked again, as a user would, up to three times; the summary
+says how many answers were right at once. On untouched data, too, what is proposed (other friction) is done.
 
     from campaign.mistakes import cases
     for case in cases(["panda", "scara"], ["sign_tau"], seeds=[0, 1]):
@@ -48,6 +50,9 @@ DATA = Path(os.environ.get("DYNID_DATA", Path(__file__).parents[2] / "shared" / 
 PLAIN = ("viscous", "coulomb", "offset")
 STOPS = ("viscous", "stop1e-4", "stop1e-3", "stop1e-2", "offset")
 VISIBLE, RESTORED = 1.05, 1.02
+ROUNDS = 3
+"""Answers that are followed, one after the other."""
+
 FAMILY = {
     "sign": ("sign",), "order": ("swap", "order"), "gravity": ("gravity",), "zero": ("zero",), "gear": ("motor",),
     "units": ("degrees", "motor"), "gain": ("gain", "motor"), "delay": ("delay",), "columns": ("delay_v",),
@@ -445,7 +450,7 @@ MISTAKES: dict[str, Draw] = {
 }  # fmt: skip
 UNSEEN = ("gain_all",)
 """What torques cannot see, whatever the robot."""
-UNTOUCHED = "untouched"
+UNTOUCHED, UNKNOWN = "untouched", "cannot apply"
 DOUBLES = 30
 
 
@@ -656,27 +661,30 @@ _APPLY: dict[str, Callable[[Setting, Any], Setting]] = {
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit says: held-out error, spread of the torques, signs of nature that are violated, level."""
+    """What a fit says: held-out error, spread of the torques, signs of nature that are violated, level.
+
+    is_doubted: its verdict names a mistake, or something to try in place of it.
+    """
 
     error: float
     rmse: Array
     spread: Array
     signs: frozenset[str]
     level: str
-    seconds: float
+    is_doubted: bool
 
 
 def fit(robot: Robot, logs: tuple[Log, ...], options: Mapping[str, Any], cutoff: float | None) -> Fitted:
     """Identify and look at the held-out error; an error of 9 where identification refuses."""
-    start = time.perf_counter()
     none = np.full(robot.n, np.nan)
     try:
         result = dynid.identify(robot, logs, **({"cutoff": cutoff} | dict(options)))
     except dynid.DynidError as refusal:
-        return Fitted(9.0, none, none, frozenset({f"refused: {refusal}"}), "refused", time.perf_counter() - start)
-    held, seconds = result.validation, time.perf_counter() - start
+        return Fitted(9.0, none, none, frozenset({f"refused: {refusal}"}), "refused", True)
+    held, verdict = result.validation, result.verdict
     error = held.mean if math.isfinite(held.mean) else 9.0
-    return Fitted(error, held.rmse, held.rmse / held.nrmse, _violated(result), result.verdict.level, seconds)
+    is_doubted = verdict.next_step.code in ("mistake_found", "alternative_tried")
+    return Fitted(error, held.rmse, held.rmse / held.nrmse, _violated(result), verdict.level, is_doubted)
 
 
 def _violated(result: dynid.Identification) -> frozenset[str]:
@@ -705,8 +713,9 @@ def right_fit(case: Case, **more: Any) -> Fitted:
 class Answer:
     """What the tool names: the options that apply it (None: nothing), whether a payload is in it, and its words.
 
-    fast: what the part that every identification runs names; level: of the verdict; seconds: CPU of the identification
-    without that part, of that part, and of `diagnose`.
+    Options of further answers, after those before were followed, are in `then`. fast: what the part that every
+    identification runs names; level: of the verdict; seconds: CPU of the identification without that part, of that
+    part, and of `diagnose`.
     """
 
     options: tuple[Option, ...] | None = None
@@ -716,40 +725,70 @@ class Answer:
     level: str = ""
     seconds: tuple[float, ...] = ()
     refusal: str = ""
+    then: tuple[tuple[Option, ...], ...] = ()
+
+    @property
+    def rounds(self) -> tuple[tuple[Option, ...], ...]:
+        """Options of all answers, one after the other."""
+        return () if self.options is None else (self.options, *self.then)
+
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """Options of all answers together."""
+        return tuple(option for options in self.rounds for option in options)
+
+    @property
+    def is_friction_alone(self) -> bool:
+        """Whether nothing is named but other friction, which is no mistake in a recording."""
+        return not self.payload and not self.mistakes
+
+    @property
+    def mistakes(self) -> tuple[Option, ...]:
+        """Options that repair mistakes: all but other friction."""
+        return tuple(x for x in self.all_options if x.keyword != "friction" or "spring" in x.value)
+
+    def followed_by(self, next_answer: Answer) -> Answer:
+        """Both answers as one."""
+        more = next_answer.rounds
+        what = "; then ".join(x for x in (self.what, next_answer.what) if x)
+        return replace(self, then=(*self.then, *more), what=what, payload=self.payload or next_answer.payload)
 
 
-def no_answer(case: Case) -> Answer:
+def no_answer(case: Case, before: Answer | None = None) -> Answer:
     """Leave the question open: visibility alone."""
     return Answer()
 
 
-def true_answer(case: Case) -> Answer:
+def true_answer(case: Case, before: Answer | None = None) -> Answer:
     """The true remedy: a check of the campaign itself."""
     payload = any(mistake.kind == "payload" for mistake in case.mistakes)
-    return Answer() if case.kind == UNTOUCHED else Answer(case.remedy, payload, case.what)
+    return Answer() if case.kind == UNTOUCHED or before is not None else Answer(case.remedy, payload, case.what)
 
 
-def tool_answer(case: Case) -> Answer:
-    """Identify and ask dynid what is wrong."""
+def tool_answer(case: Case, before: Answer | None = None) -> Answer:
+    """Identify and ask dynid what is wrong, with the answers before followed."""
     own: list[float] = []
     start = time.process_time()
     try:
+        setting = _wrong_setting(case) if before is None else _followed(case, before)
         with patch.object(estimate, "find_mistakes", _timed(own)):
-            result = dynid.identify(case.robot_wrong, case.wrong, **case.options_wrong)
+            result = dynid.identify(setting.robot, setting.logs, **setting.options)
         middle = time.process_time()
         found = diagnose(result)
     except dynid.DynidError as refusal:
-        return _refused(case, refusal)
+        return _refused(case, refusal) if before is None else Answer(level="refused", refusal=str(refusal))
     seconds = middle - start - sum(own), sum(own), time.process_time() - middle
     quick, best = result.diagnostics.diagnosis, found.best
     fast = "" if quick is None or quick.best is None else f"{quick.best.what.what}: {_text(quick.best.options)}"
+    nothing = Answer(fast=fast, level=result.verdict.level, seconds=seconds)
+    if best is not None:
+        has_payload = "payload" in best.what.facts["kinds"]
+        return replace(nothing, options=best.options, payload=has_payload, what=best.what.what)
     step = result.verdict.next_step
-    if best is None and step.code == "alternative_tried":  # what the verdict tried itself, and proposes
-        return Answer(tuple(step.facts["options"]), False, str(step.facts["why"]), fast, result.verdict.level, seconds)
-    if best is None:
-        return Answer(fast=fast, level=result.verdict.level, seconds=seconds)
-    payload = "payload" in best.what.facts["kinds"]
-    return Answer(best.options, payload, best.what.what, fast, result.verdict.level, seconds)
+    proposed = tuple(step.facts.get("options", ()))
+    if step.code == "alternative_tried" or [option.keyword for option in proposed] == ["friction"]:
+        return replace(nothing, options=proposed, what=str(step.facts["why"]))
+    return nothing
 
 
 REFUSALS = {"positions_look_like_degrees": ("degrees", "motor"), "positions_beyond_limits": ("motor",)}
@@ -798,9 +837,10 @@ class Outcome:
     excess: int = 0
     seconds: tuple[float, ...] = ()
     note: str = ""
+    rounds: int = 1
 
 
-def judge(case: Case, ask: Callable[[Case], Answer] = tool_answer) -> Outcome:
+def judge(case: Case, ask: Callable[..., Answer] = tool_answer) -> Outcome:
     """Whether a mistake is visible, and what the answer is worth."""
     right = right_fit(case)
     cutoff = case.system.cutoff
@@ -813,54 +853,76 @@ def judge(case: Case, ask: Callable[[Case], Answer] = tool_answer) -> Outcome:
         wrong.level, [str(option) for option in case.remedy],
     )  # fmt: skip
     answer = ask(case)
-    outcome.answer = [str(option) for option in answer.options or ()]
-    outcome.words, outcome.fast, outcome.seconds, outcome.note = (
-        answer.what,
-        answer.fast,
-        answer.seconds,
-        answer.refusal,
-    )
+    outcome.fast, outcome.seconds, outcome.note = answer.fast, answer.seconds, answer.refusal
+    restored = _is_restored(case, answer, outcome)
     outcome.level = answer.level or outcome.level
-    if answer.options is None:
+    for _ in range(ROUNDS - 1):  # whoever is not told that all is well does what is proposed, and asks again
+        is_known = not outcome.note.startswith(UNKNOWN)
+        if answer.options is None or restored is True or not is_known or (untouched and not answer.is_friction_alone):
+            break
+        again = ask(case, answer)
+        if again.level == "good" and restored is None and outcome.after >= VISIBLE:
+            outcome.level = "good"
+        if again.options is None:
+            break
+        answer = answer.followed_by(again)
+        outcome.rounds += 1
+        restored = _is_restored(case, answer, outcome)
+    outcome.answer, outcome.words = [str(option) for option in answer.all_options], answer.what
+    if answer.is_friction_alone:
         outcome.outcome = "not named" if outcome.visible else UNTOUCHED if untouched else "invisible"
-        return outcome
-    if untouched:
+    elif untouched:
         outcome.outcome = "false alarm"
-        return outcome
-    after = _after(case, answer, outcome)
-    if after is not None:  # blocks that are asked for are there on both sides: the same options for all
-        asked = {option.keyword: option.value for option in answer.options if option.keyword == "friction"}
-        right = right_fit(case, **asked)
-        error = after.error
-        if any(mistake.kind == "spring" for mistake in case.mistakes):  # whose torque is in the spread
-            error = min(error, float(np.mean(after.rmse / right.spread)))
-        outcome.after = error / right.error
-    restored = after is not None and outcome.after <= RESTORED and not (after.signs & set(signs))
-    outcome.excess = max(0, _count(answer.options) - _count(case.remedy))
-    if outcome.visible:
-        outcome.outcome = "right" if restored else "wrong"
+    elif outcome.visible:
+        outcome.outcome = "wrong" if restored is None else "right"
+        outcome.excess = max(0, _count(answer.mistakes) - _count(case.remedy))
     else:
-        families = {FAMILY.get(option.keyword, (option.keyword,)) for option in answer.options}
+        families = {FAMILY.get(option.keyword, (option.keyword,)) for option in answer.mistakes}
         families |= {FAMILY["payload"]} if answer.payload else set()
         same = all(any(mistake.kind.startswith(family) for mistake in case.mistakes) for family in families)
-        outcome.outcome = "invisible, named" if restored or same else "false alarm"
+        outcome.outcome = "false alarm" if restored is None and not same else "invisible, named"
     return outcome
 
 
-def _after(case: Case, answer: Answer, outcome: Outcome) -> Fitted | None:
-    """The fit of the wrong data with the answer's options; a payload that is named is taken off."""
-    mistakes = case.mistakes
-    if answer.payload:
-        mistakes = tuple(mistake for mistake in mistakes if mistake.kind != "payload")
-    setting = Setting(case.robot, case.right, case.options)
-    for mistake in mistakes:
-        setting = mistake.make(setting)
-    try:
-        setting = apply_options(setting, answer.options or ())
-    except (KeyError, ValueError, TypeError, IndexError) as error:
-        outcome.note = f"cannot apply {error!r}"
+def _is_restored(case: Case, answer: Answer, outcome: Outcome) -> bool | None:
+    """Whether the answer restores the error, and the tool has nothing more to say; None where it does not restore it.
+
+    False where it does, but the tool would still change something.
+    """
+    if answer.options is None or case.kind == UNTOUCHED:
         return None
-    return fit(setting.robot, setting.logs, setting.options, case.system.cutoff)
+    try:
+        setting = _followed(case, answer)
+    except (KeyError, ValueError, TypeError, IndexError) as problem:
+        outcome.note = f"{UNKNOWN} {problem!r}"
+        return None
+    after = fit(setting.robot, setting.logs, setting.options, case.system.cutoff)
+    # Blocks that are asked for are there on both sides: the same options for all.
+    asked = {option.keyword: option.value for option in answer.all_options if option.keyword == "friction"}
+    right, error = right_fit(case, **asked), after.error
+    if any(mistake.kind == "spring" for mistake in case.mistakes):  # whose torque is in the spread
+        error = min(error, float(np.mean(after.rmse / right.spread)))
+    outcome.after = error / right.error
+    if outcome.after > RESTORED or after.signs & set(outcome.signs):
+        return None
+    return not after.is_doubted and not answer.is_friction_alone
+
+
+def _wrong_setting(case: Case) -> Setting:
+    """What the user brings who made the mistakes."""
+    return Setting(case.robot_wrong, case.wrong, case.options_wrong)
+
+
+def _followed(case: Case, answer: Answer) -> Setting:
+    """The wrong data with the options of all answers; a payload that is named is taken off."""
+    setting = _wrong_setting(case)
+    if answer.payload:
+        setting = Setting(case.robot, case.right, case.options)
+        for mistake in case.mistakes:
+            setting = setting if mistake.kind == "payload" else mistake.make(setting)
+    for options in answer.rounds:
+        setting = apply_options(setting, options)
+    return setting
 
 
 def _count(options: Sequence[Option]) -> int:
@@ -972,13 +1034,14 @@ def summary(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
     praised = [outcome.case for outcome in seen if _is_praised(outcome)]
     refused = sum(outcome.note.startswith("refused") for outcome in seen if outcome.outcome == "right")
     longer = sum(outcome.excess > 0 for outcome in seen if outcome.outcome == "right")
+    at_once = sum(outcome.rounds == 1 for outcome in seen if outcome.outcome == "right")
     share = right / max(len(seen), 1)
     timed = [outcome.seconds for outcome in outcomes if outcome.seconds]
     own, fast, full = np.sum(timed, axis=0) if timed else (math.nan,) * 3
     words = (
-        f"visible {len(seen)} of {len(outcomes)}; right remedy {right} ({100 * share:.1f} %), {refused} of them by a "
-        f"refusal, {longer} longer than needed; false alarms {alarms}; called good although visible {len(praised)} "
-        f"{praised[:8]}; "
+        f"visible {len(seen)} of {len(outcomes)}; right remedy {right} ({100 * share:.1f} %), {at_once} of them at "
+        f"once, {refused} by a refusal, {longer} longer than needed; false alarms {alarms}; called good although "
+        f"visible {len(praised)} {praised[:8]}; "
         f"the fast part takes {100 * fast / own:.0f} % of an identification, diagnose {full / own:.1f} times as long"
     )
     return words, share >= 0.95 and not alarms and not praised
@@ -997,16 +1060,18 @@ def run(
     robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int], *, ask: str = "tool", processes: int = 2,
     kept: Path | None = None,
 ) -> list[Outcome]:  # fmt: skip
-    """All outcomes, in order; those in the file `kept` (a line of JSON each) are taken from it, others added to it."""
+    """All outcomes, robots by turns; those in the file `kept` (a line of JSON each) are taken from it, others added."""
     for name in robots:
         if name in ARMS:
             simulated_logs(name)
     known = {} if kept is None or not kept.exists() else _outcomes(kept)
-    every = [(name, kind, seed, ask) for seed in seeds for name in robots for kind in kinds]
+    every = [
+        (name, kind, seed, ask) for seed in seeds for kind in kinds for name in robots
+    ]  # all robots, again and again
     tasks = [task for task in every if "{}/{}/{}".format(*task) not in known]
     found = [known[case] for task in every if (case := "{}/{}/{}".format(*task)) in known]
     with Pool(processes) as pool:
-        for outcome in pool.imap(_work, tasks, chunksize=1 if processes == 1 else max(1, len(kinds) // 2)):
+        for outcome in pool.imap(_work, tasks, chunksize=1):
             if outcome is None:
                 continue
             found.append(outcome)

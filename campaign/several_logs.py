@@ -21,7 +21,7 @@ from campaign.arms import ARMS, Truth, true_robot
 from dynid import Log, Robot, collect_state, identify_states, simulate
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State, merge_states
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Unknowns
 from dynid.estimation.solve.least_squares import solve
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter

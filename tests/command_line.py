@@ -14,6 +14,8 @@ from dynid.cli import main
 from dynid.cli.output.recordings import write_log
 from dynid.excitation.excitation import motion_csv_text
 from dynid.robot.load import load_robot
+from fourier import fourier_motion
+from mistakes import arm_urdf
 from robots import smooth_path
 
 
@@ -89,3 +91,16 @@ def write_simulated(
     t = np.arange(0.0, seconds, 1.0 / rate)
     write_log(path, simulate(loaded, smooth_path(loaded, t, seed=seed, scale=2.0), noise=noise, seed=seed))
     return path
+
+
+def write_fleet_logs(place: Path) -> None:
+    """Write what the page on fleets names: arm.urdf, two robots with five weeks in data/, logs in arriving/."""
+    from dynid import simulate
+
+    (place / "arm.urdf").write_text(arm_urdf())
+    arm = load_robot(place / "arm.urdf")
+    files = [f"data/robot={robot}/week=2026-W{week}/log.csv" for robot in ("R003", "R017") for week in range(27, 32)]
+    files += [f"arriving/{k}.csv" for k in range(1, 8)]
+    for seed, file in enumerate(files):
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        write_log(place / file, simulate(arm, fourier_motion(arm, duration=12.0, seed=seed), noise=0.05, seed=seed))

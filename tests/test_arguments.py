@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import inspect
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -19,7 +20,7 @@ import pytest
 
 import dynid
 from dynid import ForceSensor, JointColumn, Log, Motion, Robot, Rotor
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.messages import Option
 from dynid.robot.transform import Transform, rotation_about
 from fourier import fourier_motion
@@ -264,6 +265,8 @@ changes("base_parameters", base, rotor_inertia=False)
 changes("base_parameters", lambda **k: base(model="reaction", **k), tared=True)
 refused("base_parameters", "belongs to the reaction model", base, tared=True)
 changes("base_parameters", base, friction=("offset",))
+changes("base_parameters", base, prefer=("YY3",))
+refused("base_parameters", "go together", base, log=object())
 refused("base_parameters", "belong to the torque model", lambda **k: base(model="energy", **k), friction=("offset",))
 
 compared: Call = lambda **k: dynid.compare_methods(robot(), **k).results  # noqa: E731
@@ -532,6 +535,7 @@ for key, options in {
     changes(key, options, joints=["1", "3"])
     changes(key, options, delay=0.01)
     changes(key, options, unknown=["r"])
+    changes(key, options, prefer=("YY3",))
     called(key, options)
     for model in ("energy", "momentum"):
         balanced: Call = lambda call=options, model=model, **k: call(model=model, **k)  # noqa: E731
@@ -565,7 +569,7 @@ changes(
 )
 for name, idle in {
     "friction": PLAIN, "rotor_inertia": False, "cutoff": 5.0, "columns": (COLUMN,), "joints": ["1"], "delay": 0.1,
-    "model": "power", "window": 0.3, "quadrature": "trapezoid", "unknown": ["r"],
+    "model": "power", "window": 0.3, "quadrature": "trapezoid", "unknown": ["r"], "prefer": ("YY3",),
 }.items():  # fmt: skip
     refused("collect_state", f"leave out {name}", lambda **k: like(like=first(), **k), **{name: idle})
 
@@ -820,6 +824,12 @@ def longer() -> Robot:
     return Robot.from_mdh([{}, {"alpha": 1.0, "d": 0.3, "r": 0.4}]).with_parameters(two_links().parameters)
 
 
+def lengths(**k: Any) -> str:
+    found = dynid.model_parameters(dynid.load_robot("scara"), unknown=["A1", "A2"])
+    return str(found.recoverable_lengths(**k))
+
+
+changes("ModelParameters.recoverable_lengths", lengths, known={"MX2": 0.0, "MX3": 0.0})
 changes("ModelParameters.matrix", lambda **k: short().matrix(**k), robot=Later(longer))
 changes("ModelParameters.values", lambda **k: short().values(**k), robot=Later(longer))
 
@@ -945,6 +955,97 @@ def identify_leg(**options: Any) -> Any:
     found = dynid.identify_actuators(dynid.load_robot("leg"), leg_log(), **options)
     errors = None if found.rollout is None else found.rollout.after
     return found.values, found.sigma, found.delay, found.rollouts, errors
+
+
+@cache
+def fleet_folder() -> Path:
+    """Two robots, three weeks, a robot with two joints."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, True)
+    robot = fleet_robot()
+    for k in range(6):
+        place = Path(folder) / f"robot=R{k // 3}" / f"week=W{k % 3}" / f"machine=M{k % 3}"
+        place.mkdir(parents=True)
+        log = dynid.simulate(robot, fourier_motion(robot, duration=12.0, rate=50.0, seed=k), noise=0.1, seed=k)
+        assert log.tau is not None
+        parts = (("q", log.q), ("tau", log.tau))
+        columns = {"t": log.t} | {f"{name}{j + 1}": x[:, j] for name, x in parts for j in range(robot.n)}
+        header = ",".join(columns)
+        np.savetxt(
+            place / "log.csv", np.column_stack(list(columns.values())), delimiter=",", header=header, comments=""
+        )
+    return Path(folder)
+
+
+@cache
+def fleet_robot() -> Robot:
+    return with_friction(arm("gautier3"))
+
+
+def identify_fleet(**options: Any) -> Any:
+    given = {"workers": 1, "friction": PLAIN, "cutoff": 8.0, **options}
+    found = dynid.identify_fleet(fleet_robot(), fleet_folder(), **given)
+    return found.table().rows(), found.tests().rows(), found.computed
+
+
+def fleet_out() -> Path:
+    out = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, out, True)
+    identify_fleet(out=out)
+    return out
+
+
+changes("identify_fleet", identify_fleet, by=("machine", "week"))
+changes("identify_fleet", identify_fleet, baseline=2)
+changes("identify_fleet", identify_fleet, out=Later(fleet_out))  # nothing is left to compute
+refused("identify_fleet", "no Dask scheduler|not installed", lambda **k: identify_fleet(workers=None, **k),
+        client="tcp://127.0.0.1:1")  # fmt: skip
+refused("identify_fleet", "at least one worker", identify_fleet, workers=0)
+for name, value in {"friction": ("viscous",), "rotor_inertia": False, "cutoff": 6.0, "joints": ("2", "3"),
+                    "delay": 0.01}.items():  # fmt: skip
+    changes("identify_fleet", identify_fleet, **{name: value})
+changes("identify_fleet", identify_fleet, read={"gain": 2.0})
+changes("identify_fleet", identify_fleet, robots={"R1": {"gain": 2.0}})
+called("identify_fleet", identify_fleet)
+
+
+def fleet_of_four(shrink: bool = False) -> Any:
+    logs = [(f"R{k}", "W0", next(fleet_folder().glob(f"robot=R{k // 3}/week=W{k % 3}/*/*.csv"))) for k in range(5)]
+    found = dynid.identify_fleet(fleet_robot(), logs, workers=1, friction=PLAIN, cutoff=8.0)
+    return found.table(shrink=shrink).rows()
+
+
+changes("Fleet.table", fleet_of_four, shrink=True)
+
+
+@cache
+def compared_fleet() -> dynid.Fleet:
+    return dynid.identify_fleet(fleet_robot(), fleet_folder(), baseline=2, workers=1, friction=PLAIN, cutoff=8.0)
+
+
+changes("Fleet.changes", lambda **k: compared_fleet().changes(**k).rows(), alpha=0.999999)
+changes("Fleet.significant", lambda **k: [f.robot for f in compared_fleet().significant(**k)], alpha=0.999999)
+changes("Fleet.alarms", lambda **k: [str(a.message) for a in compared_fleet().alarms(**k)], alpha=0.999999)
+changes("Fleet.facts", lambda **k: compared_fleet().facts(**k), alpha=0.999999)
+
+
+def fleet_page(**k: Any) -> str:
+    place = folder() / "fleet.html"
+    compared_fleet().report(place, **k)
+    return place.read_text()
+
+
+@cache
+def fleet_of_eight() -> dynid.Fleet:
+    """Six recordings as robots of their own, and two again with other gains."""
+    files = sorted(fleet_folder().rglob("*.csv"))
+    logs = [(f"R{k}", "W0", files[k % len(files)]) for k in range(8)]
+    own = {"R6": {"gain": 1.02}, "R7": {"gain": 0.98}}
+    return dynid.identify_fleet(fleet_robot(), logs, workers=1, friction=PLAIN, cutoff=8.0, robots=own)
+
+
+changes("Fleet.differences", lambda **k: fleet_of_eight().differences(**k).rows(), alpha=0.999999)
+changes("Fleet.report", fleet_page, alpha=0.999999)
 
 
 HELD = {"kp": [45.0, 45.0, 25.0], "kd": [1.6, 1.6, 0.8], "loop": "drive"}

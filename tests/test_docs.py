@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import tomllib
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench.__main__ import TOPICS
 
 import dynid
 import public_names
+from command_line import write_fleet_logs
 from dynid import load_robot, simulate
 from dynid.cli.output.recordings import write_log
 from dynid.dynamics.friction import FRICTION
-from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
+from dynid.estimation.inference.cross_validation import DEFAULT, OPTIONAL
 from fourier import fourier_motion
 from mistakes import arm_urdf
 
@@ -36,7 +40,32 @@ def test_python_of_the_docs_runs(page: str, code: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     if "my_robot.urdf" in code:
         write_own_robot(tmp_path)
-    exec(compile(code, page, "exec"), {})
+    names: dict[str, Any] = {}
+    if "arm.urdf" in code:
+        make_cluster_packages(monkeypatch)
+        write_fleet_logs(tmp_path)
+        for path in ("/shared", "s3://bucket", "/volume"):
+            code = code.replace(f'"{path}/', f'"{tmp_path}/')
+    exec(compile(code, page, "exec"), names)
+    for name in {"client", "cluster"} & set(names):
+        names[name].close()
+
+
+def make_cluster_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages that start clusters elsewhere, replaced: theirs is a worker in this process."""
+    distributed = pytest.importorskip("distributed")
+
+    def local_cluster(**_: object) -> Any:
+        own = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+        cluster = distributed.LocalCluster(**own, host="127.0.0.1", protocol="tcp")
+        cluster.scale = lambda jobs: None
+        return cluster
+
+    for package, name in (("dask_jobqueue", "SLURMCluster"), ("dask_kubernetes.operator", "KubeCluster")):
+        module = types.ModuleType(package)
+        setattr(module, name, local_cluster)
+        monkeypatch.setitem(sys.modules, package, module)
+    monkeypatch.setitem(sys.modules, "dask_kubernetes", types.ModuleType("dask_kubernetes"))
 
 
 def write_own_robot(place: Path) -> None:

@@ -1,8 +1,8 @@
 """Every `dynid` command of README and docs is typed, in a folder with files of the names they use.
 
 Those of tutorial, own robot, recording, filter and project run in test_docs_commands, the demo in test_cli, public
-recordings in test_recordings and test_read_recordings; `excite` gets one start and `view` an end, so that they do not
-take long.
+recordings in test_recordings and test_read_recordings; `excite` gets one start, `view` and `watch` an end, so that they
+do not take long. Where a command names a Dask scheduler, one runs in the test's own process.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import itertools
 import re
 import shlex
 import shutil
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 from bodies import with_bodies
-from command_line import CommandLine
+from command_line import CommandLine, write_fleet_logs
 from dynid import (
     Log,
     Motion,
@@ -33,7 +34,7 @@ from dynid import (
     simulate_actuators,
 )
 from dynid.cli.output.recordings import write_log
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from fourier import fourier_motion
 from log_writers import joint_state, type_store, write_bag
 
@@ -235,6 +236,11 @@ def test_it_can_be_typed(
     if words[0] == "view":
         pytest.importorskip("viser")
         words += ["--no-browser", "--seconds", "1", "--port", "0"]
+    if "arm.urdf" in words:
+        write_fleet_logs(tmp_path)
+        words = [word.replace("/shared", str(tmp_path)) for word in words]
+    if words[0] == "watch":
+        words += ["--once"]
     if "--topic" in words:
         pytest.importorskip("rosbags")
     if "--xacro" in words:
@@ -242,5 +248,12 @@ def test_it_can_be_typed(
         (tmp_path / "packages").mkdir()
     monkeypatch.chdir(tmp_path)
     run = CommandLine(monkeypatch, capsys)
-    done = run(*words, code=None)
+    with ExitStack() as stack:
+        if words[0] == "fleet":
+            distributed = pytest.importorskip("distributed")
+        if "--scheduler" in words:
+            some = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+            cluster = stack.enter_context(distributed.LocalCluster(**some, protocol="tcp", host="127.0.0.1"))
+            words[words.index("--scheduler") + 1] = cluster.scheduler_address
+        done = run(*words, code=None)
     assert done.code in (0, 1), done.err

@@ -183,3 +183,15 @@ class PhysicalError(DynidError):
 
 class MeshRefusedError(DynidError):
     """A mesh of a robot file is not drawn; the text says why."""
+
+
+class ParserDiedError(Exception):
+    """The process that parsed a file ended before it was done; `.message` says why, in one line."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(str(message))
+        self.message = message
+
+
+class ParserFailedError(Exception):
+    """The parser refused the file; the text is its own reason."""

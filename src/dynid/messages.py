@@ -158,6 +158,7 @@ class Message(str):
 
     def about(self, subject: str) -> Self:
         """Return the same message with what it is about in front: `log.csv: ...`."""
+        subject = printable(subject)
         texts = (f"{subject}: {text}" for text in (self, self.what, self.for_command_line))
         whole, what, spoken = texts
         return self._create(whole, self.code, self.facts, what, self.remedy, spoken, self._spoken_remedy)
@@ -243,8 +244,22 @@ class _TemplateFormatter(string.Formatter):
             case list() | tuple() | set() | frozenset() if not format_spec:
                 return ", ".join(self.format_field(part, "") for part in value)
             case list() | tuple():
-                return _quote_names(value, int(format_spec))
+                return printable(_quote_names(value, int(format_spec)))
+            case str():
+                return printable(format(value, format_spec))
         return format(value, format_spec)
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text in which escapes replace controls, line ends and marks that change the direction of writing.
+
+    What files hold never steers a terminal. keep: characters that stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
 
 
 def _quote_names(names: Sequence[object], limit: int) -> str:

@@ -10,7 +10,7 @@ from dynid import DynidError, Robot, load_robot
 from dynid.cli.output.identifiability import read_standard_values
 from dynid.cli.output.recordings import read_motion
 from dynid.errors import LoopError, RobotFileError
-from dynid.excitation.history import read_history
+from dynid.excitation.starts import read_history
 
 TWO = "[[joint]]\n[[joint]]\n"
 

@@ -12,6 +12,7 @@ pytest.importorskip("mujoco")
 
 from campaign.drives import Drive, columns, leg_text, quadruped_text, random_command, random_drive, record
 
+from command_line import CommandLine
 from dynid import Actuators, export, identify_actuators, load_robot, simulate_actuators
 from dynid.actuators.equation import HeldSignals, encoder_steps
 from dynid.actuators.polish import branches
@@ -139,7 +140,9 @@ def test_masses_of_links_are_found_where_asked_for(tmp_path: Path, plain: Record
     assert found.value("M:thigh") == pytest.approx(1.3, rel=0.03)
 
 
-def test_a_result_survives_its_file(linear: Actuators, tmp_path: Path) -> None:
+def test_a_result_survives_its_file(
+    linear: Actuators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "drives.json"
     linear.save(path)
     again = Actuators.load(path)
@@ -149,6 +152,33 @@ def test_a_result_survives_its_file(linear: Actuators, tmp_path: Path) -> None:
     assert linear.rollout is not None
     np.testing.assert_allclose(again.rollout.after, linear.rollout.after)
     assert again.notes == linear.notes
+    dynid = CommandLine(monkeypatch, capsys)
+    dynid("report", path, "--out", tmp_path / "drives.html")
+    assert "Rollouts on held-out motion" in (tmp_path / "drives.html").read_text(encoding="utf-8")
+    dynid("export", path, tmp_path / "drives.urdf")
+    assert "<dynamics" in (tmp_path / "drives.urdf").read_text(encoding="utf-8")
+
+
+def error_in_plain_mujoco(file: str, log: dict[str, Array], delay: float, step: float) -> float:
+    """Error (rad) of the last quarter of a log, simulated in windows of 0.5 s."""
+    import mujoco
+
+    model = mujoco.MjModel.from_xml_path(file)
+    data, model.opt.timestep = mujoco.MjData(model), step
+    t, q, sent = log["t"], *(np.column_stack([log[f"{key}{j}"] for j in (1, 2, 3)]) for key in ("q", "q_cmd"))
+    every, errors = round((t[1] - t[0]) / step), []
+    for first in range(int(0.75 * len(t)), len(t) - 110, 100):
+        near = np.arange(first - 4, first + 5)
+        fit = np.polyfit(t[near] - t[first], q[near], 3)
+        mujoco.mj_resetData(model, data)
+        data.qpos[:], data.qvel[:] = fit[-1], fit[-2]
+        for i in range(100 * every):
+            at = np.searchsorted(t, t[first] + i * step - delay + 1e-9, side="right") - 1
+            data.ctrl[:] = sent[at]
+            mujoco.mj_step(model, data)
+            if (i + 1) % every == 0:
+                errors.append(data.qpos - q[first + (i + 1) // every])
+    return float(np.sqrt(np.mean(np.square(errors))))
 
 
 def test_files_of_simulators(tmp_path: Path) -> None:
@@ -170,7 +200,13 @@ def test_files_of_simulators(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.dof_frictionloss, found.of("Fc"))
     np.testing.assert_allclose(model.actuator_gainprm[:, 0], found.gains.kp)
     old, new = (Path(p).read_text(encoding="utf-8") for p in (leg.source, tmp_path / "leg.xml"))
-    assert [x for x in old.splitlines() if "<inertial" in x] == [x for x in new.splitlines() if "<inertial" in x]
+    changed = [b for a, b in zip(old.splitlines(), new.splitlines(), strict=True) if a != b]
+    assert all("<joint" in line for line in changed), "gains that were given stay as they are written"
+    assert found.rollout is not None
+    assert error_in_plain_mujoco(leg.source, log, found.delay, 2.5e-4) > 5e-3
+    patched = str(tmp_path / "leg.xml")
+    assert error_in_plain_mujoco(patched, log, found.delay, 2.5e-4) < found.rollout.at(0.5) + 0.2e-3
+    assert error_in_plain_mujoco(patched, log, found.delay, 1e-3) < 1e-3, "half a step of damping is inertia"
     export(found, tmp_path / "leg.urdf")
     np.testing.assert_allclose(
         [dict(k.friction)["coulomb"] for k in load_robot(tmp_path / "leg.urdf").links], found.of("Fc")

@@ -34,6 +34,10 @@ def degrees(table: Table, wanted: Callable[[str], bool]) -> Table:
     return {key: np.degrees(x) if wanted(key) else x for key, x in table.items()}
 
 
+def times(table: Table, factor: float, part: str) -> Table:
+    return {key: factor * x if part in key else x for key, x in table.items()}
+
+
 LOGS: dict[str, tuple[str, Callable[[Table], Table]]] = {
     "all in degrees": ("positions_in_degrees", lambda t: degrees(t, lambda key: key != "t")),
     "commands in degrees": ("commands_in_degrees", lambda t: degrees(t, lambda key: "cmd" in key)),
@@ -45,6 +49,17 @@ LOGS: dict[str, tuple[str, Callable[[Table], Table]]] = {
     "no commands": ("missing_commands", lambda t: {k: x for k, x in t.items() if "cmd" not in k}),
     "no positions": ("missing_positions", lambda t: {k: x for k, x in t.items() if k not in ("q1", "q2", "q3")}),
     "an empty command": ("command_without_numbers", lambda t: t | {"q_cmd1": np.nan * t["q1"]}),
+    "one command in degrees": ("commands_in_degrees", lambda t: degrees(t, lambda key: key == "q_cmd2")),
+    "commands in steps": (
+        "commands_in_other_units",
+        lambda t: {k: x * 652.0 if "cmd" in k else x for k, x in t.items()},
+    ),
+    "commands in turns": (
+        "commands_in_other_units",
+        lambda t: {k: x / 6.283 if "cmd" in k else x for k, x in t.items()},
+    ),
+    "all in steps": ("positions_in_other_units", lambda t: times(t, 652.0, "q")),
+    "time in us": ("log_rate_unfit", lambda t: t | {"t": 1e6 * t["t"]}),
     "slow": ("log_rate_unfit", lambda t: {k: x[::20] for k, x in t.items()}),
     "time in ms": ("log_rate_unfit", lambda t: t | {"t": 1e3 * t["t"]}),
     "30 samples": ("log_too_short", lambda t: {k: x[:30] for k, x in t.items()}),
@@ -78,6 +93,10 @@ CONTROLLERS: dict[str, tuple[str, Any]] = {
     "rate": ("invalid_rate", {"kp": 1.0, "rate": 0}),
     "loop": ("unknown_loop", {"kp": 1.0, "loop": "motor"}),
     "list": ("controller_malformed", [1, 2]),
+    "a servo of unknown stiffness": (
+        "servo_gain_unknown",
+        {"kind": "servo", "kp": "unknown", "voltage": 12.0, "resistance": 1.0},
+    ),
 }
 
 
@@ -96,6 +115,8 @@ def test_wrong_controllers(case: tuple[Robot, Drive, Table], name: str) -> None:
         ("invalid_delay", {"delay": 6.0}),
         ("invalid_delay", {"delay": -0.01}),
         ("invalid_delay", {"delay": "fast"}),
+        ("invalid_delay", {"sensor_delay": "old"}),
+        ("sensor_delay_not_visible", {"sensor_delay": "auto", "controller": {"kp": 1.0, "loop": "host"}}),
         ("invalid_polish", {"polish": -1}),
         ("invalid_cutoff", {"cutoff": 1e4}),
         ("unknown_link", {"links": "arm"}),
@@ -120,22 +141,102 @@ def test_a_floating_base_is_refused_with_the_remedy(case: tuple[Robot, Drive, Ta
     assert "stand" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    "code", ["gains_swapped", "gains_per_degree", "delay_wrong", "torque_limit_too_low", "delay_negative"]
-)
+def reversed_joint(table: Table, j: int) -> Table:
+    return {key: -x if key in (f"q{j}", f"q_cmd{j}") else x for key, x in table.items()}
+
+
+def exchanged(table: Table, i: int, j: int) -> Table:
+    keys = {f"q{i}": f"q{j}", f"q{j}": f"q{i}", f"q_cmd{i}": f"q_cmd{j}", f"q_cmd{j}": f"q_cmd{i}"}
+    return {key: table[keys.get(key, key)] for key in table}
+
+
+def early(table: Table, samples: int) -> Table:
+    return {
+        key: np.r_[x[samples:], np.full(samples, x[-1])] if key in ("q1", "q2", "q3") else x for key, x in table.items()
+    }
+
+
+def late(table: Table, samples: int) -> Table:
+    return {
+        key: np.r_[np.full(samples, x[0]), x[:-samples]] if key in ("q1", "q2", "q3") else x for key, x in table.items()
+    }
+
+
+Change = Callable[[Table], Table]
+SAME: Change = dict
+MISTAKES: dict[str, tuple[Change, Callable[[Drive], dict[str, Any]]]] = {
+    "gains_swapped": (SAME, lambda d: {"controller": {"kp": d.kd, "kd": d.kp}}),
+    "gains_per_degree": (SAME, lambda d: {"controller": {"kp": np.radians(d.kp), "kd": np.radians(d.kd)}}),
+    "gains_scaled": (SAME, lambda d: {"controller": {"kp": 2.5 * d.kp, "kd": 2.5 * d.kd}}),
+    "delay_wrong": (SAME, lambda d: {"delay": 0.03}),
+    "torque_limit_too_low": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": d.kd, "max_torque": 1.0}}),
+    "delay_negative": (lambda t: early(t, 4), lambda d: {}),
+    "delay_beyond_search": (lambda t: late(t, 40), lambda d: {}),
+    "joint_reversed": (lambda t: reversed_joint(t, 2), lambda d: {}),
+    "joints_exchanged": (lambda t: exchanged(t, 2, 3), lambda d: {}),
+    "zero_offset_seen": (lambda t: t | {"q2": t["q2"] + 0.2, "q_cmd2": t["q_cmd2"] + 0.2}, lambda d: {}),
+    "damping_negative": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": 3.0 * d.kd}}),
+    "gains_of_other_joint": (SAME, lambda d: {"controller": {"kp": d.kp[[0, 2, 1]], "kd": d.kd[[0, 2, 1]]}}),
+    "gains_doubted": (SAME, lambda d: {"controller": {"kp": 1.1 * d.kp, "kd": d.kd}}),
+    "loop_wrong": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": d.kd, "loop": "host"}}),
+    "rate_not_visible": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": d.kd, "rate": 1000}}),
+    "rate_wrong": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": d.kd, "rate": 100}}),
+    "sensor_delay_seen": (SAME, lambda d: {"sensor_delay": 0.005}),
+    "delays_differ": (lambda t: t | {"q2": np.r_[np.full(3, t["q2"][0]), t["q2"][:-3]]}, lambda d: {}),
+    "command_zero_seen": (lambda t: t | {"q_cmd2": t["q_cmd2"] + 0.3}, lambda d: {}),
+    "command_unrelated": (lambda t: t | {"q_cmd2": t["q_cmd3"]}, lambda d: {}),
+    "joint_stands_still": (
+        lambda t: {k: 0.0 * x + x[0] if k in ("q1", "q_cmd1") else x for k, x in t.items()}, lambda d: {}
+    ),
+}  # fmt: skip
+
+
+LONG = (
+    "gains_scaled", "joints_exchanged", "delay_beyond_search", "damping_negative", "gains_per_degree",
+    "gains_of_other_joint", "command_unrelated",
+)  # fmt: skip
+"""Those that take seconds: run with the slow tests."""
+
+
+@pytest.mark.parametrize("code", [pytest.param(x, marks=[pytest.mark.slow] * (x in LONG)) for x in MISTAKES])
 def test_mistakes_that_the_fit_shows(case: tuple[Robot, Drive, Table], code: str) -> None:
+    """They are named, and the verdict is not good."""
     robot, drive, table = case
-    known: dict[str, Any] = {"kp": drive.kp, "kd": drive.kd}
-    options: dict[str, Any] = {"controller": known}
-    if code == "gains_swapped":
-        options = {"controller": {"kp": drive.kd, "kd": drive.kp}}
-    elif code == "gains_per_degree":
-        options = {"controller": {"kp": np.radians(drive.kp), "kd": np.radians(drive.kd)}}
-    elif code == "delay_wrong":
-        options["delay"] = 0.03
-    elif code == "torque_limit_too_low":
-        options = {"controller": known | {"max_torque": 1.0}}
-    else:
-        table = {k: np.r_[x[4:], np.full(4, x[-1])] if k in ("q1", "q2", "q3") else x for k, x in table.items()}
-    found = identify_actuators(robot, table, **options)
+    change, options = MISTAKES[code]
+    given: dict[str, Any] = {"controller": {"kp": drive.kp, "kd": drive.kd, "loop": "drive"}} | options(drive)
+    found = identify_actuators(robot, change(table), **given)
     assert code in {warning.code for warning in found.warnings}
+    assert found.verdict.level != "good"
+    assert found.verdict.next_step
+
+
+def test_numbers_of_gains_that_cannot_be_do_not_break_the_solver(case: tuple[Robot, Drive, Table]) -> None:
+    robot, drive, table = case
+    found = identify_actuators(robot, table, controller={"kp": drive.kp, "kd": 1e3 * drive.kd, "loop": "drive"})
+    assert found.verdict.level == "do not trust"
+
+
+def test_samples_that_were_lost_do_not_change_the_loop(case: tuple[Robot, Drive, Table]) -> None:
+    robot, drive, table = case
+    kept = np.random.default_rng(1).uniform(size=len(table["t"])) > 0.1
+    gains = {"kp": drive.kp, "kd": drive.kd}
+    found = identify_actuators(robot, {key: x[kept] for key, x in table.items()}, controller=gains)
+    assert found.loop == "drive"
+    np.testing.assert_allclose(found.of("Ia"), drive.armature, rtol=0.1)
+
+
+@pytest.mark.slow
+def test_gravity_upside_down_is_named(case: tuple[Robot, Drive, Table]) -> None:
+    robot, drive, table = case
+    turned = load_robot(robot.source, gravity=[0.0, 0.0, 9.81])
+    found = identify_actuators(turned, table, controller={"kp": drive.kp, "kd": drive.kd, "loop": "drive"})
+    (said,) = (w for w in found.warnings if w.code == "gravity_reversed")
+    assert "gravity" in said.remedy
+    assert found.verdict.level == "do not trust"
+
+
+def test_right_inputs_are_called_good(case: tuple[Robot, Drive, Table]) -> None:
+    robot, drive, table = case
+    found = identify_actuators(robot, table, controller={"kp": drive.kp, "kd": drive.kd})
+    assert found.warnings == ()
+    assert found.verdict.level == "good"

@@ -38,7 +38,7 @@ def test_barycentric_letters_with_any_model(dynid: CommandLine) -> None:
     for model in ("torque", "reaction"):
         text = dynid("base", "puma562", "--model", model, "--barycentric", "--no-rotor-inertia").out
         assert "  ZZR1 = Kzz1 + Kyy2 + Kyy3\n" in text
-        assert "  XZR2 = Kxz2 - 0.4318*mbz3\n" in text
+        assert "  XZR2 = Kxz2 - D3*mbz3\n" in text
         assert ("  MR1 = m1\n" in text) == (model == "reaction")
 
 

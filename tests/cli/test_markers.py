@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from command_line import CommandLine
 from dynid import load_robot, read_log
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.robot.transform import Array
 from robots import smooth_path
 

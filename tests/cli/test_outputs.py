@@ -121,7 +121,16 @@ def test_every_command_writes_json_to_standard_output(dynid: CommandLine, place:
         "report": (place / "result.json", "--out", place / "page.html"),
         "view": ("gautier3", "--no-browser", "--port", 0, "--seconds", 0.1),
     }
-    others = {"payload", "gains", "actuators", "markers", "demo", "init"}  # those go through the same two functions
+    others = {
+        "payload",
+        "gains",
+        "actuators",
+        "markers",
+        "demo",
+        "init",
+        "fleet",
+        "watch",
+    }  # those go through the same two functions
     assert cases.keys() | others == names
     for name, words in cases.items():
         if name == "view":

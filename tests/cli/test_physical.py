@@ -37,7 +37,14 @@ def test_bodies_are_found_shown_and_written(dynid: CommandLine, result: Path, tm
     done = dynid(
         "physical", result, "--total-mass", "20", "--out", out, "--json", facts, code=1
     )  # random bodies, outside of their links
-    for part in ("puma560: bodies of 6 links, 20 kg", "principal moments", "ZZ1", "Fv1", "NRMSE", "bodies can have"):
+    for part in (
+        "puma560: bodies of 6 links, 20 kg",
+        "principal moments",
+        "ZZ1",
+        "Fv1",
+        "NRMSE",
+        "physically consistent",
+    ):
         assert part in done.out
     assert f"wrote {out}, {facts}" in done.out
     data = json.loads(facts.read_text())
@@ -80,8 +87,8 @@ def test_what_bodies_cost_is_a_warning(dynid: CommandLine, tmp_path: Path) -> No
     file = tmp_path / "result.json"
     identified(package.load_robot("puma560"), noise=0.1, friction=()).save(file)
     done = dynid("physical", file, code=1)
-    assert "no bodies have exactly the identified parameters" in done.out
-    assert "binds (" in done.out
+    assert "the identified parameters are not physically consistent" in done.out
+    assert "active constraint (" in done.out
     assert "warning: bodies fit worse than the estimate" in done.err
 
 

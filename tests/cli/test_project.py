@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from command_line import CommandLine, write_motion, write_simulated
 from commands_page import commands
-from dynid import Identification, Wiring, load_robot, read_log
+from dynid import DynidError, Identification, Wiring, load_robot, read_log
 from dynid.cli import project
 from dynid.cli.output.recordings import write_log
 from loads import LOAD, robot_with_friction, two_logs
@@ -229,6 +229,24 @@ def test_options_of_a_file_that_a_command_cannot_use_are_left(dynid: CommandLine
     found = run(dynid, "report", "one.json", "--log", "run.csv")
     assert found["project"]["values"] == {"column": {"v": ""}}
     assert refuse(dynid, "report", "one.json", "--project", "dynid.toml")[0] == "option_not_applicable"
+
+
+def test_controllers_of_drives_stand_in_the_file_or_are_named_by_it(folder: Path) -> None:
+    from dynid.actuators.controller import read_controller
+
+    text = 'robot = "leg"\nlogs = ["run.csv"]\n'
+    (folder / "dynid.toml").write_text(text + "[controller]\nkp = 40.0\n[controller.joint.knee]\nkp = 25.0\n")
+    given = commands()["actuators"].make_context("actuators", []).params
+    found = read_controller(given["controller"], load_robot("leg"))
+    assert found.kp.tolist() == [40.0, 40.0, 25.0]
+    (folder / "dynid.toml").write_text(text + 'controller = "drives.toml"\n')
+    with pytest.raises(DynidError) as caught:
+        commands()["actuators"].make_context("actuators", [])
+    assert caught.value.code == "file_not_found"
+    (folder / "drives.toml").write_text('kp = 30.0\nkind = "position"\n')
+    given = commands()["actuators"].make_context("actuators", []).params
+    assert read_controller(given["controller"], load_robot("leg")).kp.tolist() == [30.0] * 3
+    project.forget_values_in_use()
 
 
 def test_options_that_other_words_make_idle_are_not_taken(folder: Path) -> None:

@@ -20,7 +20,7 @@ from dynid.dynamics.friction import (
     joint_scales,
 )
 from dynid.errors import ModelError
-from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
+from dynid.estimation.inference.cross_validation import DEFAULT, OPTIONAL
 from dynid.robot.robot import JointLimits, Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion

@@ -15,14 +15,13 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import rows_of_log
-from dynid.logs import segments as module
+from dynid.logs import filtering as module
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log
 from dynid.logs.survey import survey
-from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Robot
+from dynid.robot.robot import JointColumn, Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from log_makers import arm, log_of, recording

@@ -18,9 +18,8 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import GroupPiece, row_pieces_of_groups
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import acceleration_noise
-from dynid.logs.filtering import Treatment, prepare_window
+from dynid.logs.filtering import Treatment, Window, prepare_window
 from dynid.logs.log import Samples
-from dynid.logs.segments import Window
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

@@ -18,9 +18,8 @@ from dynid.cli.commands import payload as payload_command
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.options import Options
 from dynid.robot.io.toml_writer import table_text
-from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Robot
+from dynid.robot.robot import JointColumn, Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction

@@ -16,7 +16,7 @@ from dynid import (
     joint_parameters,
     simulate,
 )
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.identifiability.base_reactions import sufficient_channels
 from fourier import fourier_motion
 from plates import ANY, arm, reaction, theta_d

@@ -45,7 +45,7 @@ def test_the_default_recipe_is_better(name: str, cut: bool, given: bool) -> None
 
 
 @pytest.mark.parametrize("name", ["panda", "lwr4"])
-@pytest.mark.parametrize("friction", [PLAIN, "auto"])
+@pytest.mark.parametrize("friction", [PLAIN, pytest.param("auto", marks=pytest.mark.slow)])
 def test_models_agree_on_recordings(name: str, friction: str | tuple[str, ...]) -> None:
     """At least 90 % of the base parameters within three combined deviations of those from torques."""
     case = CASES[name]

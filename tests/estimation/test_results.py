@@ -19,8 +19,8 @@ from dynid.estimation.diagnostics.hypotheses import Diagnosis
 from dynid.estimation.diagnostics.unidentifiable import NO_EFFECT, Unidentifiable
 from dynid.estimation.identification import Identification
 from dynid.messages import Message
-from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
+from dynid.robot.robot import JointColumn
 from fourier import fourier_motion
 from frictions import PLAIN, log_of, torque, with_friction
 from robots import coupled_tree, random_tree

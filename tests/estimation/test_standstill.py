@@ -19,7 +19,7 @@ import dynid
 from control_loop import STEP, arm, next_velocity
 from dynid.dynamics.friction import PLAIN, SIGNED, FrictionShapes, find_friction_block
 from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.inference.selection import DEFAULT
+from dynid.estimation.inference.cross_validation import DEFAULT
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 from pinocchio_twin import Twin
@@ -259,3 +259,19 @@ def test_a_block_that_spoils_rest_is_refused() -> None:
     blocks = [replace(b, unsettled=reversed_spring(b.unsettled)) if b.unsettled else b for b in state.blocks]
     other = replace(state, blocks=tuple(blocks))
     assert "spring" not in dynid.identify_states([other]).friction
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_fractions_of_rest_are_their_formula(seed: int) -> None:
+    """exp(-(v / speed)^2 - (a / 0.3)^2), a the mean acceleration over 50 ms on each side, to 1e-15."""
+    rng = np.random.default_rng(seed)
+    t: Array = np.arange(400.0) * 0.01
+    v = np.cumsum(rng.standard_normal((400, 3)) * rng.choice([1e-4, 1e-3, 1e-2], 3), axis=0)
+    v[100:200] *= 1e-3
+    shapes, speed = FrictionShapes(("coulomb",), rng.uniform(0.2, 3.0, 3)), rng.uniform(5e-3, 5e-2, 3)
+    k = np.arange(400)
+    first, last = np.maximum(k - 5, 0), np.minimum(k + 5, 399)
+    w = v / shapes.scale
+    a = (w[last] - w[first]) / (t[last] - t[first])[:, None]
+    expected = np.exp(-((w / speed) ** 2) - (a / 0.3) ** 2)
+    np.testing.assert_allclose(shapes.rest_fractions(t, v, speed), expected, atol=1e-15)

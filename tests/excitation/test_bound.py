@@ -21,10 +21,9 @@ from dynid.excitation.bound import (
     find_bound,
     turn_factor,
 )
-from dynid.excitation.criteria import find_criterion
+from dynid.excitation.criteria import BaseRows, find_criterion
 from dynid.excitation.excitation import find_limits
 from dynid.excitation.fourier_search import FourierProblem, random_coefficients, scale_to_limits
-from dynid.excitation.regressor_rows import BaseRows
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from campaign.cells import check_repairs, design, random_cell, violations, write_robot
+from campaign.cells import Joint, Part, RandomCell, check_repairs, design, random_cell, violations, write_robot
 from numpy.testing import assert_allclose
 
 from dynid import DynidError, Motion, Robot, design_excitation, load_robot
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.excitation.cell import CAPSULES, MJCF, SIDES, Cell, Plane, read_cell, robot_solids
 from dynid.excitation.clearance import Clearance
 from dynid.excitation.quintics import Quintics
@@ -223,7 +224,7 @@ def test_a_dip_between_samples_is_found_or_excluded(missing: float) -> None:
 # Designs.
 
 
-@pytest.mark.parametrize("seed", [10_001, 10_006, 10_007, 10_010])
+@pytest.mark.parametrize("seed", [10_001, 10_006, *(pytest.param(n, marks=pytest.mark.slow) for n in (10_007, 10_010))])
 def test_motions_in_random_cells_keep_everything_by_mujoco(seed: int, tmp_path: Path) -> None:
     """A URDF of six joints, an MJCF, points of a URDF, points of an MJCF."""
     pytest.importorskip("mujoco")
@@ -239,12 +240,49 @@ def test_the_check_of_mujoco_finds_what_a_motion_elsewhere_violates(tmp_path: Pa
         cell, obstacles={"box": [far], "mesh": []}, pieces=(), floor=None, clearance=0.0, tool_speed=None,
         joints=tuple(replace(joint, effort=5e3) for joint in cell.joints),
     )  # fmt: skip
-    found = design(empty, tmp_path)
+    found = design(empty, tmp_path, budget=None, harmonics=3, duration=6.0)
     write_robot(cell, tmp_path)
     assert violations(cell, found, tmp_path)
 
 
-@pytest.mark.parametrize("seed", [210_011, 210_027, 30_005, 30_006])
+def folding_arm(shape: str, *, is_mjcf: bool) -> RandomCell:
+    """Three parallel joints on a broad mount, with a last link that is long enough to hit it; nothing around."""
+    lengths = (0.3, 0.2, 0.5)
+    joints = tuple(
+        Joint(k - 1, "revolute", (0.0, 1.0, 0.0), 0.15 if k == 0 else lengths[k - 1],
+              Part("box", (0.03, 0.03, 0.4 * length), 0.5 * length), length, 1.0, 500.0)
+        for k, length in enumerate(lengths)
+    )  # fmt: skip
+    far = {"box": [{"size": [0.1] * 3, "position": [9.0] * 3, "rpy": [0.0] * 3}], "mesh": []}
+    return RandomCell(0, is_mjcf, Part("box", (0.1, 0.1, 0.07), 0.0), joints, far, (), None, 0.0, None, shape)
+
+
+@pytest.mark.parametrize(("shape", "is_mjcf"), [("fourier", False), ("fourier", True), ("points", False)])
+def test_links_whose_shapes_are_known_keep_apart_without_a_cell(shape: str, is_mjcf: bool, tmp_path: Path) -> None:
+    """A motion designed without the shapes runs into the mount, by MuJoCo; with them links keep 1 cm apart."""
+    pytest.importorskip("mujoco")
+    arm = folding_arm(shape, is_mjcf=is_mjcf)
+    file = write_robot(arm, tmp_path)
+    text = file.read_text()
+    bent = [[-2.2, 2.2], *([[0.3, 2.2]] * 2 if shape == "fourier" else [[-2.2, 2.2]] * 2)]
+    options: dict[str, Any] = {"limits": arm.limits | {"position": bent}, "starts": 1, "shape": shape}
+    options |= {"time_budget": 1.0} if shape == "points" else {}
+    file.write_text(re.sub(r"<geom [^>]*/>" if is_mjcf else "<collision>.*?</collision>", "", text))
+    blind = design_excitation(load_robot(file), **options)
+    assert blind.clearance is None
+    file.write_text(text)
+    kept = design_excitation(load_robot(file), **options)
+    assert kept.clearance is not None
+    assert any("apart" in wrong for wrong in violations(arm, replace(blind, clearance=kept.clearance), tmp_path))
+    assert violations(arm, kept, tmp_path) == []
+    known = kept.before_run
+    assert known is not None
+    assert "self_collision_proven" in {text.code for text in known.checked}
+
+
+@pytest.mark.parametrize(
+    "seed", [210_011, *(pytest.param(n, marks=pytest.mark.slow) for n in (210_027, 30_005, 30_006))]
+)
 def test_the_repair_that_an_error_names_frees_the_robot(seed: int, tmp_path: Path) -> None:
     """Crowded cells: what is too near is moved, or what cannot be held is made stronger, as the error says."""
     pytest.importorskip("mujoco")

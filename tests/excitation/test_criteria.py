@@ -13,6 +13,7 @@ from dynid import Motion, load_robot, regressor
 from dynid.errors import ExcitationError
 from dynid.excitation.criteria import (
     NAMES,
+    BaseRows,
     Prediction,
     condition_number,
     find_criterion,
@@ -20,7 +21,6 @@ from dynid.excitation.criteria import (
     scaling_number,
     torque_scales,
 )
-from dynid.excitation.regressor_rows import BaseRows
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
 

@@ -14,7 +14,7 @@ from dynid import DynidError, Excitation, Motion, Robot, design_excitation, iden
 from dynid.excitation.criteria import Prediction, random_states
 from dynid.excitation.excitation import motion_csv_text, read_motion_csv
 from dynid.excitation.fourier import Basis, FourierShape, series_extremes
-from dynid.robot.locking import lock_joints
+from dynid.robot.load import lock_joints
 from humanoid import humanoid
 
 PUMA = {
@@ -76,6 +76,7 @@ def small(seed: int) -> Excitation:
     return design_excitation(load_robot("gautier3"), seed=seed, starts=2, limits=GAUTIER3)
 
 
+@pytest.mark.slow
 def test_panda_by_its_data_sheet() -> None:
     found = design_excitation(load_robot("panda"), **RIGID)
     assert len(found.rows.names) == 43
@@ -85,6 +86,7 @@ def test_panda_by_its_data_sheet() -> None:
     check_motion(found)
 
 
+@pytest.mark.slow
 def test_puma_560_with_rotors() -> None:
     found = design_excitation(load_robot("puma560"), limits=PUMA, **{**RIGID, "rotor_inertia": True})
     assert len(found.rows.names) == 40
@@ -193,6 +195,14 @@ def test_a_time_budget_is_kept() -> None:
     assert any("stopped early" in warning for warning in found.warnings)
 
 
+@pytest.mark.slow
+def test_the_pandas_condition_number_is_found_with_any_seed() -> None:
+    """At most 7.4 with the limits of its data sheet at margin 0; the papers' figures by others are 7.85 to 8.32."""
+    robot = load_robot("panda")
+    found = [design_excitation(robot, seed=seed, **RIGID).condition for seed in range(4)]
+    assert max(found) <= 7.4
+
+
 def folding(reach: float) -> str:
     inertial = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
     box = '<collision><origin xyz="0 0 0.2"/><geometry><box size="0.1 0.1 0.3"/></geometry></collision>'
@@ -206,8 +216,8 @@ def folding(reach: float) -> str:
     return f'<robot name="folding">{links}{joints}</robot>'
 
 
-def test_where_all_motions_would_collide_links_are_kept_apart_in_the_search(tmp_path: Path) -> None:
-    """Before, this was an error; pinocchio's own model and distances at 200 Hz are the other route."""
+def test_links_are_kept_apart_in_the_search(tmp_path: Path) -> None:
+    """Pinocchio's own model and distances at 200 Hz are the other route."""
     import pinocchio as pin
 
     file = tmp_path / "folding.urdf"
@@ -226,7 +236,8 @@ def test_where_all_motions_would_collide_links_are_kept_apart_in_the_search(tmp_
     file.write_text(folding(0.7))
     alone = design_excitation(load_robot(file), starts=1)
     assert alone.margin >= 0.0
-    assert alone.clearance is None
+    assert alone.clearance is not None
+    assert alone.clearance.proves
 
 
 @pytest.mark.parametrize(
@@ -240,7 +251,7 @@ def test_where_all_motions_would_collide_links_are_kept_apart_in_the_search(tmp_
         ({"limits": {"velocity": ["a"] * 6}}, "numbers"),
         ({"limits": PUMA, "duration": 0.0}, "duration"),
         ({"limits": PUMA, "duration": -1.0}, "duration"),
-        ({"limits": PUMA, "duration": 0.001}, "longer duration"),
+        ({"limits": PUMA, "duration": 0.001}, "duration of 0.001 s is outside"),
         ({"limits": PUMA, "harmonics": 0}, "harmonics"),
         ({"limits": PUMA, "rest": [9.0] * 6}, "outside its limits"),
         ({"limits": PUMA, "rest": [0.0]}, "6 finite numbers"),

@@ -13,10 +13,9 @@ from numpy.testing import assert_allclose
 from scipy.signal import lfilter
 
 import dynid
-from dynid.excitation.criteria import AddedCriterion, PredictionVariance
+from dynid.excitation.criteria import AddedCriterion, BaseRows, PredictionVariance
 from dynid.excitation.information import Information, channel_rows, columns_of_result
-from dynid.excitation.regressor_rows import BaseRows
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -232,6 +231,7 @@ def check_targets(names: tuple[str, ...], starts: int) -> None:
     assert np.median(announced) <= 0.3
 
 
+@pytest.mark.slow
 def test_targeted_parameters_become_known() -> None:
     check_targets(("gautier3", "puma560", "ur10"), 1)
 

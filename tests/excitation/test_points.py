@@ -17,7 +17,7 @@ from dynid import Excitation, Robot, design_excitation, regressor
 from dynid.errors import ExcitationError
 from dynid.excitation import points_search as goal_module
 from dynid.excitation import points_search as search_module
-from dynid.excitation.criteria import condition_number, scaling_number
+from dynid.excitation.criteria import BaseRows, condition_number, scaling_number
 from dynid.excitation.design import RATIOS, pareto_front
 from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.points_search import (
@@ -28,10 +28,9 @@ from dynid.excitation.points_search import (
     shrink_to_fit,
 )
 from dynid.excitation.quintics import Quintics, turning_points
-from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import use_of_limits
 from dynid.excitation.starts import random_points
-from dynid.excitation.torque_limits import Effort
+from dynid.excitation.torque_limits import CONFINED, Effort
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
@@ -126,7 +125,7 @@ def test_most_seeds_end_near_the_best() -> None:
 
 @pytest.mark.parametrize(
     ("points", "target", "starts", "seed"),
-    [(15, (42.0, 240.0), 4, 0), pytest.param(30, (19.5, 170.0), 6, 0, marks=pytest.mark.slow)],
+    [pytest.param(*case, marks=pytest.mark.slow) for case in ((15, (42.0, 240.0), 4, 0), (30, (19.5, 170.0), 6, 0))],
 )
 def test_condition_and_scaling_together(points: int, target: tuple[float, float], starts: int, seed: int) -> None:
     W = matrix(design(points, criterion="condition+scaling", weights=(1.0, 0.03), starts=starts, seed=seed))
@@ -141,6 +140,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_module, "ROUNDS", 1)
 
 
+@pytest.mark.slow
 def test_the_motion_through_the_points_is_valid_at_every_instant() -> None:
     shape = design(30, limits=MOVING, starts=2)
     assert condition_number(matrix(shape)) <= 16.0
@@ -316,6 +316,7 @@ def test_too_few_points_and_unlimited_slides() -> None:
 
 
 @pytest.mark.usefixtures("brief")
+@pytest.mark.slow
 def test_the_search_keeps_torque_limits_and_the_condition() -> None:
     """Without torques in the search this motion is shrunk afterwards, and its condition is in the hundreds."""
     robot, effort = load_robot("gautier3"), np.full(3, 60.0)
@@ -428,3 +429,42 @@ def test_front_at_somewhat_higher_speed_dominates_the_pair_of_the_paper() -> Non
         time_budget=240.0,
     )  # fmt: skip
     assert any(point.excitation.condition <= 11.16 and point.excitation.scaling <= 175.0 for point in front)
+
+
+def test_postures_that_torques_hold_are_counted_by_the_law_of_a_pendulum() -> None:
+    """A mass on a horizontal axis: |cos q| <= c holds in a share 2 asin(c) / pi of a turn."""
+    arm = Robot.from_mdh([{"alpha": -np.pi / 2}])
+    arm = arm.with_parameters(np.array([0, 0, 0, 0, 0, 0.1, 2.0, 0, 0, 4.0, 0.0]))  # MX = 2 kg m
+    for c in (0.1, 0.5, 0.9):
+        limits = Limits(np.array([[-np.pi, np.pi]]), np.ones(1), np.ones(1), np.array([c * 2.0 * 9.81]))
+        effort = Effort.for_robot(arm, limits)
+        assert effort is not None
+        held = effort.held_postures(limits)
+        assert held is not None
+        assert held.share == pytest.approx(2.0 * np.arcsin(c) / np.pi, abs=0.06)  # three deviations of 500 draws
+        assert abs(np.cos(held.easiest[0])) < 0.05
+        assert held.joint == arm.joint_names[0]
+
+
+def test_starts_of_an_arm_that_is_hardly_strong_enough_begin_where_it_can_stay(tmp_path: Path) -> None:
+    """A UR5 with 15 % of its efforts: few postures can be held, and most points of a start are among them."""
+    robot = ur5(tmp_path)
+    given = with_share_of_effort(robot, 0.15)
+    limits = replace(robot.limits, effort=np.asarray(given["effort"]), acceleration=np.full(6, 3.0))
+    effort = Effort.for_robot(robot, limits)
+    assert effort is not None
+    held = effort.held_postures(limits)
+    assert held is not None
+    assert held.share < CONFINED
+    assert held.warning().code == "efforts_confine_motion"
+    rows = BaseRows.for_robot(robot, model="energy", rotor_inertia=False, friction=())
+    box = PointLimits.for_robot(robot, limits)
+    goal = SmoothedCriterion.for_rows("condition", (1.0, 0.0), rows, 72, None, None)
+    search = PointsSearch(rows, goal, PointVariables(box, 73), np.full((5, 6), 0.999), effort)
+    for seed in range(3):
+        z = search.unknowns.random_start(np.random.default_rng(seed))
+        shares = [
+            (effort.holding_torque_shares(search.unknowns.points_at(x).exciting_motion().q).max(axis=1) < 1.0).mean()
+            for x in (z, search.start_near_refuge(z, seed))
+        ]
+        assert shares[0] < 0.5 < shares[1]

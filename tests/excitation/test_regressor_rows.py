@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from dynid import load_robot
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion
-from dynid.excitation.regressor_rows import BaseRows
+from dynid.excitation.criteria import BaseRows
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 

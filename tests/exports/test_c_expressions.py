@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dynid.exports.c_expressions import Graph, Node
+from dynid.exports.c_functions import Graph, Node
 
 OPERATIONS = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}
 

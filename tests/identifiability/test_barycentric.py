@@ -65,7 +65,7 @@ def test_puma_562_in_barycentric_letters() -> None:
     found = barycentric(robot).base_parameter_relations(base_parameters(robot, model="reaction"))
     assert found == (
         "ZZR1 = Kzz1 + Kyy2 + Kyy3", "MYR1 = mby1 + mbz2 + mbz3", "MR1 = m1", "XXR2 = Kxx2 - Kyy2",
-        "XZR2 = Kxz2 - 0.4318*mbz3", "ZZR2 = Kzz2", "MXR2 = mbx2", "XXR3 = Kxx3 - Kyy3", "XZ3 = Kxz3", "ZZ3 = Kzz3",
+        "XZR2 = Kxz2 - D3*mbz3", "ZZR2 = Kzz2", "MXR2 = mbx2", "XXR3 = Kxx3 - Kyy3", "XZ3 = Kxz3", "ZZ3 = Kzz3",
         "MX3 = mbx3",
     )  # fmt: skip
 

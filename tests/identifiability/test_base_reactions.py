@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from dynid import Robot, base_parameters, load_robot, regressor
 from dynid.identifiability.base_reactions import relate_sensors, sufficient_channels
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.robot import Coupling
 from dynid.robot.transform import Array

@@ -13,8 +13,7 @@ from dynid import Motion, base_parameters, design_excitation, identify, load_rob
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DeadPointError, ExcitationError, LoopError, ModelError, SingularPathError
 from dynid.identifiability.base_parameters import find_rank_warnings
-from dynid.identifiability.numeric import find_by_qr, find_by_svd
-from dynid.identifiability.samples import Question, draw_rows, random_samples
+from dynid.identifiability.numeric import Question, draw_rows, find_by_qr, find_by_svd, random_samples
 from dynid.robot.io.toml_writer import table_text
 from random_loops import FAMILIES, LoopCase, closure_twin, four_bar, random_loop, robot_of
 

@@ -24,7 +24,7 @@ from campaign.loops import (
 from command_line import CommandLine
 from dynid import DynidError, Robot, base_parameters, compare_methods, load_robot
 from dynid.identifiability.finite_field import find_over_finite_field
-from dynid.identifiability.samples import Question, model_matrix
+from dynid.identifiability.numeric import Question, model_matrix
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Coupling
 from dynid.robot.transform import Transform, freeze

@@ -1,8 +1,9 @@
-"""Single deliberate faults in the rules and in the recursion: the other method notices every one.
+"""Single deliberate faults in the rules, the recursion and the loops: another method notices every one.
 
 A fault is a piece of source text and what stands there instead. A module with a fault is executed afresh, and so are
 the modules that import from it; the rules with a fault are compared with the nullspace method as it is, the recursion
-with a fault with the rules as they are.
+with a fault with the rules as they are. Base reactions and loops with a fault are compared with samples (QR), which
+share no formula with them.
 
 Not among the faults, because they change nothing: the order of rules 2 and 3 inside one link; in the recursion, the
 common sign or a common factor of a whole row or twist, ad v of a slide left out, and Z_j left out of K_j where
@@ -23,12 +24,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaign.loops import four_bar, slider_crank
 from campaign.robots import special_robot
 
-from dynid import Robot
+from dynid import DynidError, Robot, base_parameters
 from dynid.identifiability.nullspace import find_by_nullspace
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.rules import find_by_rules
+from dynid.robot.force_sensor import CHANNELS, ForceSensor
+from dynid.robot.robot import Coupling
 from rule_tables import ACROSS, DOWN, NONE, RIGHT, TILTED, fixed, row, slide
 
 Method = Callable[[Robot, bool], Regrouping]
@@ -126,7 +130,7 @@ RULES = (
     Fault(
         "rules",
         "first columns not restored",
-        "if all(_is_reduced_row(kept, row, rows) for kept, row in rows.items()):",
+        "if rows.keys() >= set(prefer) and all(_is_reduced_row(kept, row, rows) for kept, row in rows.items()):",
         "if rows:",
     ),
     Fault(
@@ -244,6 +248,119 @@ RECURSION = (
 )
 
 
+REACTIONS = (
+    Fault("nullspace", "weight: sign of a moment", "g[(i + 2) % 3], -g[(i + 1) % 3]", "g[(i + 2) % 3], g[(i + 1) % 3]"),
+    Fault("nullspace", "weight: force left out", "rows.append(sparse_row([O] * 9 + [g[i]]))", "pass"),
+    Fault(
+        "nullspace",
+        "weight not kept constant",
+        "_Spaces(_echelon_basis(V, 6, _ALL_TWISTS), weight_rows(robot, measured))",
+        "_Spaces(_echelon_basis(V, 6, _ALL_TWISTS), [])",
+    ),
+    Fault(
+        "nullspace",
+        "forces taken for moments",
+        "(VX if is_force_channel(channel) else WX)",
+        "(WX if is_force_channel(channel) else VX)",
+    ),
+    Fault(
+        "nullspace",
+        "no tare",
+        "weights = [] if tared else weight_rows(robot, measured)",
+        "weights = weight_rows(robot, measured)",
+    ),
+    Fault("nullspace", "always tared", "weights = [] if tared else weight_rows(robot, measured)", "weights = []"),
+    Fault(
+        "nullspace",
+        "e_j seen by the base: K",
+        "[_joint_inertia_row(kind)] if measured.torques else []",
+        "[_joint_inertia_row(kind)]",
+    ),
+    Fault(
+        "nullspace",
+        "own twist seen by the base",
+        '[{WZ if kind == "revolute" else VZ: I}] if measured.torques else []',
+        '[{WZ if kind == "revolute" else VZ: I}]',
+    ),
+    Fault("nullspace", "e_j seen by the base: Z", "if measured.torques and link.moves:", "if link.moves:"),
+    Fault(
+        "nullspace",
+        "torques beside the plate forgotten",
+        'torques=model != "reaction", channels',
+        "torques=False, channels",
+    ),
+)
+
+LOOPS = (
+    Fault("loops", "energy: sign of a moment", "cross(va, wb) + cross(vb, wa)", "cross(va, wb) - cross(vb, wa)"),
+    Fault("loops", "energy: half a product of inertia", " + (products[..., j, i] if i != j else 0)", ""),
+    Fault("loops", "energy: mass left out", "(va * vb).sum(axis=-1)", "0 * (va * vb).sum(axis=-1)"),
+    Fault("loops", "weight: sign of a moment", "moments = cross(g, w)", "moments = cross(w, g)"),
+    Fault("loops", "weight: mass left out", "(g * v).sum(axis=-1)", "0 * (g * v).sum(axis=-1)"),
+    Fault("loops", "velocity: sign of w x p", "v[up] + cross(w[up]", "v[up] - cross(w[up]"),
+    Fault("loops", "gravity not turned", "g[k] = (g[up][:, None] @ R)[:, 0]", "g[k] = g[up]"),
+    Fault("loops", "weights forgotten", "if self.weighed:\n", "if False:\n"),
+    Fault(
+        "loops",
+        "mass matrix: diagonal only",
+        "for i in own for j in own if i <= j] if torques",
+        "for i in own for j in own if i == j] if torques",
+    ),
+    Fault(
+        "loops",
+        "momenta of the base forgotten",
+        "for i in measured for j in joints] if reactions",
+        "for i in measured for j in joints] if False",
+    ),
+    Fault(
+        "loops",
+        "rotor seen twice",
+        "out[:, row, self.offsets + column] = ball_of_rational(1)",
+        "out[:, row, self.offsets + column] = ball_of_rational(2)",
+    ),
+    Fault("loops", "no tare", "self.offsets = len(measured) if question.tared else 0", "self.offsets = 0"),
+    Fault(
+        "loops",
+        "torques forgotten beside the plate",
+        'torques = "reaction" in model, model != "reaction"',
+        'torques = "reaction" in model, "reaction" not in model',
+    ),
+    Fault(
+        "loops",
+        "weight of the base forgotten",
+        "weighed = [*(measured if reactions else ())",
+        "weighed = [*(() if reactions else ())",
+    ),
+    Fault(
+        "loops", "slides move nothing", 'moved = w[k] if robot.links[k].kind == "revolute" else v[k]', "moved = w[k]"
+    ),
+    Fault("loops", "relations not reduced", "if other > pivot:", "if other < 0:"),
+    Fault("loop_geometry", "followers: sign", "follow = -solve_at_positions(", "follow = solve_at_positions("),
+    Fault(
+        "loop_geometry",
+        "followers forgotten",
+        "self.C[:, : self.n] + self.C[:, self.n :] @ follow",
+        "self.C[:, : self.n]",
+    ),
+    Fault(
+        "loop_geometry",
+        "couplings: factors forgotten",
+        "C[row, place[name]] = ball_of_rational(factor)",
+        "C[row, place[name]] = ball_of_rational(1)",
+    ),
+    Fault(
+        "loop_geometry", "turns: sign", "unit + s[:, None, None] * K + (1 - c)", "unit - s[:, None, None] * K + (1 - c)"
+    ),
+    Fault("loop_geometry", "turns: no second term", " + (1 - c)[:, None, None] * (K @ K)", ""),
+    Fault(
+        "loop_geometry",
+        "slides stay",
+        "t = t + q[:, joint[k], None] * (self.R[k] @ self.axis[k])",
+        "t = t + 0 * q[:, joint[k], None]",
+    ),
+)
+
+
 def corners() -> Iterator[Robot]:
     """Robots on which one rule or one condition decides."""
     tables: tuple[tuple[tuple[float, ...], tuple[dict[str, Any], ...]], ...] = (
@@ -287,6 +404,81 @@ def corners() -> Iterator[Robot]:
     zeros = (frozenset({"XX", "ZZ", "MX"}), frozenset({"MY", "M"}), frozenset({"Ia"}))
     links = tuple(replace(link, zero=zeros[k % 3]) for k, link in enumerate(robot.links))
     yield replace(robot, links=links, name="known-zeros")
+
+
+@dataclass(frozen=True)
+class Sensed:
+    """A robot and a model of its base parameters."""
+
+    robot: Robot
+    model: str
+    rotors: bool
+    tared: bool
+
+
+def on_plates() -> Iterator[Sensed]:
+    """Trees on a force plate with all or some channels, a third of them with torques, too."""
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        robot, model = special_robot(seed, most=4), "torque+reaction" if seed % 3 == 0 else "reaction"
+        some = tuple(name for name in CHANNELS if rng.random() < 0.4)
+        sensor = ForceSensor(channels=some) if some else None
+        yield Sensed(robot.with_sensor(sensor), model, seed % 4 < 2, seed % 5 < 2)
+
+
+def with_loops() -> Iterator[Sensed]:
+    """Mechanisms with a loop or couplings under several models: small ones first."""
+    crank = slider_crank(0.2, 0.7, 0.1, at=0.9, gravity=(2.0, -9.0, 0.0))
+    bars = four_bar(1.0, 0.37, 0.83, 0.71, at=1.1)
+    geared = Robot.from_mdh(
+        [row(), row(alpha=RIGHT, d=0.3, r=0.1), slide(alpha=0.4, d=0.2), row(alpha=RIGHT, d=0.1)], gravity=TILTED
+    )
+    geared = replace(geared, couplings=(Coupling("4", (("2", -2.0),)), Coupling("3", (("1", 0.5),))))
+    assert bars is not None
+    for robot in (geared, crank, bars):
+        for model in ("torque", "momentum", "reaction", "torque+reaction"):
+            yield Sensed(robot, model, True, False)
+    yield Sensed(geared, "reaction", False, True)
+    yield Sensed(crank, "torque+reaction", False, True)
+
+
+@lru_cache(maxsize=2)
+def sensed(kind: Callable[[], Iterator[Sensed]]) -> tuple[tuple[Sensed, Regrouping], ...]:
+    """Robots of a kind and what samples say of them."""
+    return tuple(
+        (x, base_parameters(x.robot, model=x.model, method="qr", rotor_inertia=x.rotors, tared=x.tared).regrouping)
+        for x in kind()
+    )
+
+
+def noticed_by_samples(find: Callable[[Sensed], Regrouping], kind: Callable[[], Iterator[Sensed]]) -> str | None:
+    """First robot on which a method disagrees with samples; None where it agrees on all of them."""
+    for x, right in sensed(kind):
+        try:
+            found = find(x)
+        except (DynidError, LookupError, ArithmeticError, ValueError, AssertionError) as error:
+            return f"{x}: {error!r}"
+        if found.kept != right.kept or not np.allclose(found.matrix, right.matrix, rtol=0.0, atol=1e-6):
+            return f"{x}"
+    return None
+
+
+def reactions_with(fault: Fault | None) -> Callable[[Sensed], Regrouping]:
+    nullspace = with_fault(fault, "nullspace")
+
+    def find(x: Sensed) -> Regrouping:
+        channels = None if x.robot.sensor is None else x.robot.sensor.channels
+        found: Regrouping = nullspace.find_by_nullspace(
+            x.robot, model=x.model, rotor_inertia=x.rotors, tared=x.tared, channels=channels
+        )
+        return found
+
+    return find
+
+
+def loops_with(fault: Fault | None) -> Callable[[Sensed], Regrouping]:
+    loops = with_fault(fault, "loop_geometry", "loops")
+    return lambda x: loops.find_by_ball_arithmetic(x.robot, x.model, x.rotors, x.tared).regrouping
 
 
 @lru_cache(maxsize=1)
@@ -360,7 +552,19 @@ def test_a_fault_in_the_recursion_is_noticed(fault: Fault) -> None:
     assert noticed(nullspace_with(fault), by_rules) is not None
 
 
+@pytest.mark.parametrize("fault", REACTIONS, ids=lambda fault: fault.what)
+def test_a_fault_in_base_reactions_is_noticed(fault: Fault) -> None:
+    assert noticed_by_samples(reactions_with(fault), on_plates) is not None
+
+
+@pytest.mark.parametrize("fault", LOOPS, ids=lambda fault: fault.what)
+def test_a_fault_in_loops_is_noticed(fault: Fault) -> None:
+    assert noticed_by_samples(loops_with(fault), with_loops) is not None
+
+
 def test_without_a_fault_nothing_is_noticed() -> None:
+    assert noticed_by_samples(reactions_with(None), on_plates) is None
+    assert noticed_by_samples(loops_with(None), with_loops) is None
     assert noticed(rules_with(None), by_nullspace) is None
     assert noticed(nullspace_with(None), by_rules) is None
 
@@ -368,3 +572,5 @@ def test_without_a_fault_nothing_is_noticed() -> None:
 def test_faults_are_single_and_each_is_another_one() -> None:
     assert len({(fault.right, fault.wrong) for fault in RULES}) == len(RULES) >= 16
     assert len({(fault.right, fault.wrong) for fault in RECURSION}) == len(RECURSION) >= 8
+    assert len({(fault.right, fault.wrong) for fault in REACTIONS}) == len(REACTIONS) >= 8
+    assert len({(fault.right, fault.wrong) for fault in LOOPS}) == len(LOOPS) >= 16

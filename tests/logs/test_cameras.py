@@ -22,7 +22,7 @@ from dynid import (
     read_log,
     triangulate,
 )
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.robot.transform import Array
 from robots import smooth_path
 

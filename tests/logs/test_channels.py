@@ -11,9 +11,9 @@ import pytest
 
 from dynid import load_robot, read_log
 from dynid.errors import LogError
+from dynid.logs.filtering import Splitting, windows_of_log
 from dynid.logs.findings import Findings
 from dynid.logs.log import Samples
-from dynid.logs.segments import Splitting, windows_of_log
 from dynid.logs.survey import survey
 from dynid.messages import Message
 from dynid.robot.robot import Robot

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dynid.logs.filtering import Treatment, filter_and_decimate_rows, kept_indices, prepare_window
+from dynid.logs.filtering import Treatment, Window, filter_and_decimate_rows, kept_indices, prepare_window
 from dynid.logs.log import Samples
-from dynid.logs.segments import Window
 from log_makers import recording
 
 

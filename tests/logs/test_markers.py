@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dynid import DynidError, Log, Robot, angles_from_markers, identify, load_robot, simulate
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.estimation.joint_parameters import joint_parameters
 from dynid.robot.transform import Array, Transform, rotation_about
 from robots import random_rotation, random_tree, smooth_path

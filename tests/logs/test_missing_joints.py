@@ -92,7 +92,7 @@ def test_an_mjcf_is_locked_alike(tmp_path: Path) -> None:
 
 
 def test_locking_later_is_locking_at_once(file: Path) -> None:
-    from dynid.robot.locking import lock_loaded_robot
+    from dynid.robot.load import lock_loaded_robot
 
     lock = {"finger_left": 0.02, "lift": 0.4}
     later, once = lock_loaded_robot(load_robot(file), lock), load_robot(file, lock=lock)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dynid.logs import segments as module
+from dynid.logs import filtering as module
+from dynid.logs.filtering import Splitting, Window, windows_of_log
 from dynid.logs.findings import Findings
 from dynid.logs.log import Samples
 from dynid.logs.ordering import concatenate_samples, map_samples
-from dynid.logs.segments import Splitting, Window, windows_of_log
 from dynid.logs.stray_times import LATE
 from dynid.logs.survey import survey
 from log_makers import arm, log_of, recording

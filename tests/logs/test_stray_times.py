@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from dynid.logs.filtering import Splitting, windows_of_log
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
 from dynid.logs.ordering import concatenate_samples, rows_in_time_order
 from dynid.logs.read import read_log
-from dynid.logs.segments import Splitting, windows_of_log
 from dynid.logs.survey import survey
 from dynid.robot.load import load_robot
 from log_makers import arm, log_of, recording

@@ -210,6 +210,7 @@ def test_the_mass_alone_gives_gains_and_the_rest_of_the_payload(name: str) -> No
     assert found.warnings == ()
 
 
+@pytest.mark.slow
 def test_several_payloads_of_known_mass_or_known_altogether() -> None:
     robot = robot_with_friction("puma560")
     k = FACTORS[:6]

@@ -19,8 +19,8 @@ from dynid import (
     simulate,
     verify,
 )
-from dynid.dynamics.kernels.geometry import angular_motion, link_poses
-from dynid.dynamics.reaction import rotor_torques
+from dynid.dynamics.kernels.links import angular_motion, link_poses
+from dynid.dynamics.models import rotor_torques
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

@@ -231,7 +231,7 @@ def test_the_plain_model_finds_viscous_and_dry_friction() -> None:
         np.testing.assert_allclose(dry, recording.dry, rtol=0.01)
 
 
-@pytest.mark.parametrize("name", ["three", "six"])
+@pytest.mark.parametrize("name", ["three", pytest.param("six", marks=pytest.mark.slow)])
 def test_another_trajectory_is_predicted_inside_the_band(name: str) -> None:
     first, second = Case(name, "RK4", True, 0.2, 1), Case(name, "RK4", True, 0.2, 11)
     recording, other = recorded(first), recorded(second).log

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import bodied
 from dynid.physical.check import check_robot, describe_violations
-from dynid.physical.file_bodies import mjcf_bodies
+from dynid.physical.constraints import mjcf_bodies
 from dynid.robot.inertia import Body, change_of_frame, from_body, pseudo_inertia
 from dynid.robot.io.toml_writer import table_text
 from dynid.robot.robot import Robot

@@ -11,10 +11,9 @@ from numpy.testing import assert_allclose
 
 from bodies import blind, identified
 from dynid.estimation.identification import Identification
-from dynid.physical.cone import symmetric_from_svec
 from dynid.physical.constraints import BodyConstraints, LinearRows
 from dynid.physical.prior import Prior, find_prior
-from dynid.physical.problem import ROTOR_WEIGHT, build_problem, identified_combinations
+from dynid.physical.problem import ROTOR_WEIGHT, build_problem, identified_combinations, symmetric_from_svec
 from dynid.physical.search import (
     GROWTH,
     MARGIN,

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import blind, bodied, identified, smallest_eigenvalue, torque_error
 from dynid.errors import PhysicalError
-from dynid.physical.cone import UPPER, link_coordinate_basis, smallest_relative_eigenvalue, symmetric_from_svec
+from dynid.physical.problem import UPPER, link_coordinate_basis, smallest_relative_eigenvalue, symmetric_from_svec
 from dynid.physical.search import MARGIN
 from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia
 from fourier import fourier_motion

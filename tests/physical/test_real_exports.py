@@ -20,7 +20,9 @@ mujoco = pytest.importorskip("mujoco")
 
 
 @pytest.mark.parametrize(
-    ("name", "friction"), [("panda", PLAIN), ("panda", "auto"), ("lwr4", "auto")], ids=lambda x: str(x)[:5]
+    ("name", "friction"),
+    [("panda", PLAIN), ("panda", "auto"), pytest.param("lwr4", "auto", marks=pytest.mark.slow)],
+    ids=lambda x: str(x)[:5],
 )
 def test_the_urdf_of_a_recording_loads_and_swings(name: str, friction: str | tuple[str, ...], tmp_path: Path) -> None:
     case = CASES[name]

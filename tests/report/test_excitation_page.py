@@ -14,11 +14,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import Excitation, design_excitation, load_robot
-from dynid.dynamics.kernels.geometry import link_poses
-from dynid.excitation.history import Descent, SearchHistory
-from dynid.report.drawing import draw_path
+from dynid.dynamics.kernels.links import link_poses
+from dynid.excitation.starts import Descent, SearchHistory
 from dynid.report.excitation import condition_numbers_of_first_rows, describe_search, draw_search, write_page
-from dynid.report.page import plotly_script
+from dynid.report.page import draw_path, plotly_script
 from pinocchio_twin import Twin
 
 EVIL = "</script><script>alert(1)</script>"

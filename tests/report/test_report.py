@@ -20,19 +20,22 @@ from dynid import DynidError, Identification, Log, Motion, Robot, identify, load
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import UNKNOWN_ORIGIN
 from dynid.messages import Message, Option
-from dynid.report.drawing import draw_robot, middle_posture, tree_poses
-from dynid.report.elements import (
+from dynid.report.fit import friction_curve, worst_moments
+from dynid.report.page import (
     ARROW,
+    ReportSubject,
+    draw_robot,
     escape_control_characters,
     escape_plot_text,
+    middle_posture,
     percent_text,
+    plotly_script,
+    tree_poses,
     unit_text,
     value_and_half_width_text,
 )
-from dynid.report.page import ReportSubject, plotly_script
+from dynid.report.parameters import weighted_singular_values
 from dynid.report.replay import nominal_values_by_name, replay_logs
-from dynid.report.sections.fit import friction_curve, worst_moments
-from dynid.report.sections.parameters import weighted_singular_values
 from dynid.report.write import ComparedResults, write_result_page
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
@@ -593,6 +596,7 @@ def complete(arm: Robot) -> Robot:
     return arm.with_parameters(np.where(np.isnan(known), rng.uniform(0.5, 1.0, len(known)), known))
 
 
+@pytest.mark.slow
 def test_a_million_samples_of_seven_joints_stay_under_three_megabytes(tmp_path: Path) -> None:
     arm = with_friction(complete(load_robot("iiwa")))
     short = recorded(arm, seconds=20.0, rate=100.0)

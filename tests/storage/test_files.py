@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import socket
 import stat
 import threading
@@ -162,3 +163,21 @@ def test_the_longest_names_are_written(tmp_path: Path) -> None:
     with pytest.raises(DynidError, match="No such file"), write_then_replace(tmp_path / "z.csv") as beside:
         beside.with_name("nowhere").unlink()
     assert len(alone(tmp_path)) == 2
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """Only files of processes of this machine that are gone: those of living ones, and of strangers, stay."""
+    child = os.fork()
+    if child == 0:
+        with write_then_replace(tmp_path / "result.json") as beside:
+            beside.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    (left,) = alone(tmp_path)
+    assert left.startswith(".result.json.dynid-")
+    living = left.replace(f"-{child}-", f"-{os.getpid()}-")
+    elsewhere = left.replace(files._host_mark(), "0" * 8)
+    for name in (living, elsewhere, ".result.json.0123abcd.json"):
+        (tmp_path / name).touch()
+    write_text(tmp_path / "other.json", "x")
+    assert alone(tmp_path) == {"other.json", living, elsewhere, ".result.json.0123abcd.json"}

@@ -100,7 +100,9 @@ def test_results_load_and_save_as_they_were(name: str, expected: dict[str, Any],
     result = Identification.load(file)
     check(result, expected[f"{name}.json"], rtol=0.0)
     result.save(tmp_path / "again.json")
-    assert json.loads((tmp_path / "again.json").read_text()) == json.loads(file.read_text())
+    again = json.loads((tmp_path / "again.json").read_text())
+    assert [closure.pop("texts") for closure in again["robot"].get("closures", [])] == [[]] * len(result.robot.closures)
+    assert again == json.loads(file.read_text())  # but for what these files do not say yet
 
 
 @pytest.mark.parametrize("name", STATES)

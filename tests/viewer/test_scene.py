@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import bundled_robots, load_robot
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DynidError
 from dynid.robot.robot import Robot

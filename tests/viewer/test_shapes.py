@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import load_robot
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.errors import MeshRefusedError
 from dynid.robot.io.meshes import MeshFolders
 from dynid.viewer.scene import read_shapes

@@ -75,6 +75,7 @@ def robot_part(picture: Array) -> Array:
 
 
 @pytest.mark.skipif(find_browser() is None, reason="there is no Chromium on this machine")
+@pytest.mark.slow
 def test_the_robot_moves_in_the_browser(tmp_path: Path) -> None:
     motion = write_motion(tmp_path / "traj.csv", "puma560")
     program = find_browser()
@@ -259,3 +260,32 @@ def test_without_viser_the_install_command_is_told(
 ) -> None:
     monkeypatch.setitem(sys.modules, "viser", None)
     assert "pip install viser" in CommandLine(monkeypatch, capsys).fails("view", "gautier3")
+
+
+def test_pages_of_other_sites_are_refused() -> None:
+    """A browser lets any page open a WebSocket to this machine, and says where the page comes from."""
+    import asyncio
+
+    viser = pytest.importorskip("viser")
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import InvalidStatus
+    from websockets.typing import Origin, Subprotocol
+
+    from dynid.viewer.server import _start_server
+
+    server = _start_server(0, "arm")
+    try:
+        port = server.get_port()
+
+        async def knock(origin: str | None) -> None:
+            version = Subprotocol(f"viser-v{viser.__version__}")
+            asked = None if origin is None else Origin(origin)
+            async with connect(f"ws://127.0.0.1:{port}", origin=asked, subprotocols=[version]):
+                pass
+
+        for origin in (None, f"http://localhost:{port}", f"http://127.0.0.1:{port}"):
+            asyncio.run(knock(origin))
+        with pytest.raises(InvalidStatus):
+            asyncio.run(knock("http://elsewhere.example"))
+    finally:
+        server.stop()

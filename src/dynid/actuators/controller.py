@@ -25,7 +25,7 @@ _PER_JOINT = (
     "kind", "kp", "kd", "max_torque", "gain", "voltage", "resistance", "torque_constant", "dead_band", "rate_limit",
 )  # fmt: skip
 _KEYS = (*_PER_JOINT, "rate", "loop", "joint")
-_UNKNOWABLE = ("kp", "kd", "max_torque", "gain", "torque_constant")
+_UNKNOWABLE = ("kp", "kd", "max_torque", "gain", "torque_constant", "rate_limit")
 """Numbers that may be 'unknown' and are then estimated."""
 _NEEDS = {"position": ("kp",), "velocity": ("kd",), "current": (), "servo": ("voltage", "resistance")}
 _DEFAULTS = {
@@ -168,8 +168,13 @@ def _controller_of_table(table: Mapping[str, Any], robot: Robot, source: str) ->
                     + (", or 'unknown' to have it estimated" if key in _UNKNOWABLE else ""),
                     source=source, joint=name, kind=kind, key=key,
                 )  # fmt: skip
-        if kind == "servo" and "kp" not in numbers:
-            numbers["kp"] = 0.0
+        for key in ("kp", "kd") if kind == "servo" else ():
+            if math.isnan(numbers.get(key, 0.0)):
+                raise ControllerError(
+                    "servo_gain_unknown", "{source}: {key} of the servo '{joint}' must be known", "record its pwm and "
+                    "leave {key} out, or describe it as kind = 'position' with an unknown kp", source=source, key=key,
+                    joint=name,
+                )  # fmt: skip
         for key in _PER_JOINT[1:]:
             values[key].append(numbers.get(key, _DEFAULTS[key]))
     rate = table.get("rate", math.nan)
@@ -323,10 +328,13 @@ def applied_command(x: Array, dead_band: Array) -> Array:
 
 def limit_rate(t: Array, command: Array, limit: Array) -> Array:
     """Command that follows another at most at `limit` per second."""
-    if not np.isfinite(limit).any():
-        return command
     out = command.copy()
-    steps = np.diff(t)[:, None] * np.where(np.isfinite(limit), limit, 1e9)[None, :]
-    for k in range(1, len(out)):
-        out[k] = out[k - 1] + np.clip(command[k] - out[k - 1], -steps[k - 1], steps[k - 1])
+    spans = np.diff(t).tolist()
+    for j in np.flatnonzero(np.isfinite(limit)):
+        most, asked = float(limit[j]), command[:, j].tolist()
+        now = asked[0]
+        for k, span in enumerate(spans, 1):
+            step = most * span
+            now += min(max(asked[k] - now, -step), step)
+            out[k, j] = now
     return out

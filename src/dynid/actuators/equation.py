@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline, make_lsq_spline
+from scipy.interpolate import BSpline
+from scipy.linalg import solveh_banded
 from scipy.signal import firwin, oaconvolve
 
 from dynid.actuators.controller import Controller, applied_command, limit_rate
@@ -52,11 +53,37 @@ _LEAD_TIME, _LEAD_WIDTH = 0.0095, 0.01
 
 
 def fit_spline(t: Array, q: Array, spacing: float) -> BSpline:
-    """Fit a quintic spline with evenly spaced knots by least squares."""
+    """Fit a quintic spline with evenly spaced knots by least squares.
+
+    By banded normal equations: with even knots they are conditioned well, and take a thirtieth of the time of QR.
+    """
     count = max(int((t[-1] - t[0]) / spacing), 2)
     inner = np.linspace(t[0], t[-1], count + 1)[1:-1]
     knots = np.r_[[t[0]] * (DEGREE + 1), inner, [t[-1]] * (DEGREE + 1)]
-    return make_lsq_spline(t, q, knots, DEGREE)
+    B = BSpline.design_matrix(t, knots, DEGREE)
+    G = (B.T @ B).tocsc()
+    band = np.zeros((DEGREE + 1, G.shape[0]))
+    for k in range(min(DEGREE + 1, G.shape[0])):
+        band[DEGREE - k, k:] = G.diagonal(k)
+    band[DEGREE] *= 1.0 + 1e-13  # a gap in time may leave a knot without samples
+    return BSpline(knots, solveh_banded(band, np.asarray(B.T @ q)), DEGREE)
+
+
+def fit_states(t: Array, q: Array, spacing: float) -> BSpline:
+    """Fit a spline for positions and velocities at single instants: knots up to four times as wide where noise asks.
+
+    By generalized cross-validation. Accelerations need closer knots.
+    """
+    best: tuple[float, BSpline] | None = None
+    for factor in (0.7, 1.0, 1.4, 2.0, 2.8, 4.0):
+        wide = max(factor * spacing, 2.2 * float(np.median(np.diff(t))))
+        spline = fit_spline(t, q, wide)
+        free = max(1.0 - len(spline.c) / len(t), 1e-3)
+        score = float(np.log(np.mean((spline(t) - q) ** 2, axis=0) / free**2 + 1e-20).mean())
+        if best is None or score < best[0]:
+            best = score, spline
+    assert best is not None
+    return best[1]
 
 
 def knot_spacing(period: float, cutoff: float) -> float:
@@ -136,11 +163,56 @@ def encoder_steps(q: Array) -> Array:
     return found
 
 
+def _new_commands(part: CommandedMotion) -> NDArray[np.bool_]:
+    """Whether a command of a sample (N,) is another than the one before."""
+    changes = np.zeros(len(part.t), dtype=np.bool_)
+    for x in part.commands.values():
+        changes[1:] |= (np.diff(x, axis=0) != 0.0).any(axis=1)
+    return changes
+
+
+def host_ticks(part: CommandedMotion, rate: float) -> NDArray[np.int64]:
+    """Samples at which a host that is slower than the log computes torques: those at which its command is new."""
+    count = len(part.t)
+    if not rate < 0.8 / part.period or not part.commands:
+        return np.arange(count)
+    changes = _new_commands(part)
+    phase = (part.t[changes] * rate) % 1.0 if changes.any() else np.zeros(1)
+    first = float(np.angle(np.exp(2j * np.pi * phase).mean())) / (2.0 * np.pi)
+    number = np.floor(part.t * rate - first + 0.5 * part.period * rate)
+    return np.asarray(np.flatnonzero(np.r_[True, np.diff(number) > 0.0]))
+
+
+def _with_lost_samples(t: Array, x: Array, period: float) -> tuple[Array, Array]:
+    """Signals with samples that a log has lost, interpolated: a command would else be held for too long."""
+    counts = np.maximum(np.round(np.diff(t) / period), 1.0).astype(np.int64)
+    if counts.max(initial=1) == 1 or (counts > 1).mean() > 0.5:
+        return t, x
+    parts = np.concatenate([np.arange(m) / m for m in counts] + [np.zeros(1)])
+    at = np.r_[np.repeat(np.arange(len(counts)), counts), len(t) - 1]
+    after = np.minimum(at + 1, len(t) - 1)
+    return t[at] + parts * (t[after] - t[at]), x[at] + parts[:, None] * (x[after] - x[at])
+
+
+def command_rate(part: CommandedMotion) -> float:
+    """How often per second commands change, where the log is clearly faster; NaN where it is not, or they seldom do."""
+    changes = _new_commands(part)
+    gaps = np.diff(np.flatnonzero(changes))
+    if len(gaps) < 50:
+        return float("nan")
+    usual = float(np.median(gaps))
+    regular = gaps[np.abs(gaps - usual) <= 1.0]
+    if usual < 2.0 or usual * part.period > 0.06 or len(regular) < 0.8 * len(gaps):
+        return float("nan")
+    return float(1.0 / (regular.mean() * part.period))
+
+
 class HeldSignals:
     """Signals (N, k) that are held from each of their instants to the next, or interpolated; their means over cells."""
 
     def __init__(self, t: Array, x: Array, rate: float) -> None:
         period = float(np.median(np.diff(t)))
+        t, x = _with_lost_samples(t, x, period)
         self._edges = np.r_[t, t[-1] + period]
         self._x = x
         steps = np.diff(self._edges)[:, None]
@@ -180,6 +252,8 @@ class StretchColumns:
         friction: tuple[str, ...], links: tuple[int, ...],
     ) -> None:  # fmt: skip
         self.part = part
+        self.noise: Array | None = None
+        """What noise of the recorded positions adds to q, v, a (N, 3 n), once it is known."""
         spacing = knot_spacing(part.period, bandwidth.cutoff)
         self.spline = fit_spline(part.t, part.q, spacing)
         self.t = np.arange(part.t[0] + 0.5 * spacing, part.t[-1] - 0.5 * spacing, GRID)
@@ -205,24 +279,34 @@ class StretchColumns:
         if LEAD in friction:
             lead = np.tanh((self.v + _LEAD_TIME * self.a) / (_LEAD_WIDTH * scale))
             self.friction = np.insert(self.friction, friction.index(LEAD), lead, axis=1)
-        rate = controller.rate
-        shape = part.q.shape
-        commands = {key: part.commands.get(key) for key in ("q_cmd", "v_cmd", "tau_ff", "pwm")}
-        if commands["q_cmd"] is not None:
+        self._hold(controller)
+
+    def with_commands_of(self, controller: Controller) -> StretchColumns:
+        """Return the columns with commands as a controller of another rate or other rate limits holds them."""
+        other = copy(self)
+        other._hold(controller)
+        return other
+
+    def _hold(self, controller: Controller) -> None:
+        """Hold commands, and the positions of which a host makes torques."""
+        part, commands = self.part, dict(self.part.commands)
+        if "q_cmd" in commands:
             commands["q_cmd"] = limit_rate(part.t, commands["q_cmd"], controller.rate_limit)
-        self.has = {key for key, x in commands.items() if x is not None}
-        filled = [np.zeros(shape) if x is None else x for x in commands.values()]
-        self._held = HeldSignals(part.t, np.hstack(filled), rate)
+        self.has = tuple(commands)
+        self._held = HeldSignals(part.t, np.hstack(list(commands.values())), controller.rate)
         v = part.v if part.v is not None else self.spline(part.t, 1)
-        self._measured = HeldSignals(part.t, np.hstack([part.q, v]), rate)
+        seen, ticks = np.hstack([part.q, v]), host_ticks(part, controller.rate)
+        self._measured = HeldSignals(part.t[ticks], seen[ticks], controller.rate)
 
     def drive(
         self, c: Controller, delay: float, loop: str, sensor_delay: float
     ) -> tuple[Array, dict[str, Array], Array]:
         """Torque of the known gains (N, n), what unknown ones multiply, and the torque without its limit."""
         n = self.q.shape[1]
-        held = self._held.means(self.t, GRID, delay).reshape(-1, 4, n)
-        q_cmd, v_cmd, forward, pwm = (held[:, k] for k in range(4))
+        means = self._held.means(self.t, GRID, delay)
+        held = {key: means[:, k * n : (k + 1) * n] for k, key in enumerate(self.has)}
+        nothing = np.zeros_like(self.q)
+        q_cmd, v_cmd, forward, pwm = (held.get(key, nothing) for key in ("q_cmd", "v_cmd", "tau_ff", "pwm"))
         if loop == "host":
             seen = self._measured.means(self.t, GRID, delay).reshape(-1, 2, n)
             q, v = seen[:, 0], seen[:, 1]
@@ -302,16 +386,33 @@ class Equation:
             other = copy(s)
             other.friction = np.delete(s.friction, place, axis=1)
             stretches.append(other)
-        return Equation(
-            self.robot, self.parts, self.bandwidth, self.controller, links=self.links, stretches=stretches,
-            friction=tuple(block for block in self.blocks[2:] if block != name), built_for=self.built_for,
-        )  # fmt: skip
+        found = copy(self)
+        found.blocks, found.stretches = tuple(block for block in self.blocks if block != name), stretches
+        found.__dict__.pop("span", None)
+        found.rows = Rows(np.delete(self.rows.fixed, 1 + place, axis=2), self.rows.rigid, self.rows.links)
+        return found
 
     def with_controller(self, controller: Controller) -> Equation:
-        """Return the same motion behind a controller with other gains and limits."""
+        """Return the same motion behind a controller with other gains and limits; its columns are the same."""
+        found = copy(self)
+        found.controller = controller
+        other_rate = not np.array_equal(controller.rate, self.controller.rate, equal_nan=True)
+        if other_rate:
+            found.__dict__.pop("jump_weights", None)
+        if other_rate or not np.array_equal(controller.rate_limit, self.controller.rate_limit):
+            found.stretches = [s.with_commands_of(controller) for s in self.stretches]
+        return found
+
+    def with_rigid(self, rigid: Array) -> Equation:
+        """Return the equation with other torques (M, n) of the links."""
+        found = copy(self)
+        found.rows = Rows(self.rows.fixed, rigid, self.rows.links)
+        return found
+
+    def with_parts(self, parts: Sequence[CommandedMotion]) -> Equation:
+        """Return the equation of other recordings, by the same filter."""
         return Equation(
-            self.robot, self.parts, self.bandwidth, controller, friction=self.blocks[2:], links=self.links,
-            stretches=self.stretches, built_for=self.built_for,
+            self.robot, parts, self.bandwidth, self.controller, friction=self.blocks[2:], links=self.links
         )  # fmt: skip
 
     def filter(self, x: Array) -> Array:
@@ -334,6 +435,56 @@ class Equation:
             np.concatenate([self.filter(s.rigid) for s in self.stretches]),
             np.concatenate([self.filter(s.by_link) for s in self.stretches]),
         )
+
+    @cached_property
+    def span(self) -> list[Array]:
+        """Orthonormal columns (M, p) of each joint that span what no delay moves."""
+        found = []
+        for j in range(self.robot.n):
+            W = np.column_stack([self.rows.fixed[:, j], self.rows.links[:, j]])
+            W = W / np.maximum(np.linalg.norm(W, axis=0), 1e-300)
+            U, size, _ = np.linalg.svd(W, full_matrices=False)
+            found.append(np.ascontiguousarray(U[:, size > 1e-9 * size[0]]))
+        return found
+
+    @property
+    def row_step(self) -> float:
+        """Time (s) between rows of a stretch."""
+        return self._step * GRID
+
+    @cached_property
+    def jump_weights(self) -> Array | None:
+        """Weights (M, n) that leave out jumps of commands where the log is slower than the controller; else None.
+
+        When a command jumped between two samples is not known, and what it did weighs more than all else.
+        """
+        period = max(s.part.period for s in self.stretches)
+        if not self.controller.rate > 1.2 / period:
+            return None
+        made = []
+        for s in self.stretches:
+            jumps = np.zeros((len(s.part.t), self.robot.n))
+            for key in ("q_cmd", "v_cmd"):
+                if key in s.has:
+                    steps = np.abs(np.diff(s.part.commands[key], axis=0))
+                    usual = np.median(steps, axis=0) + 1e-12
+                    jumps[1:] += steps > 8.0 * np.maximum(usual, 0.02 * steps.max(axis=0))
+            at = np.clip(np.searchsorted(s.part.t, s.t), 0, len(s.part.t) - 1)
+            near = np.column_stack([
+                np.convolve(x, np.ones(2 * round(0.03 / s.part.period) + 1), mode="same")[at] > 0.0 for x in jumps.T
+            ])  # fmt: skip
+            taps = np.abs(self._taps) / np.abs(self._taps).sum()
+            share = oaconvolve(near.astype(np.float64), taps[:, None], mode="valid", axes=0)[:: self._step]
+            made.append(share < 0.3)
+        weights = np.concatenate(made).astype(np.float64)
+        return weights if (weights.mean(axis=0) > 0.3).all() else None
+
+    @cached_property
+    def row_positions(self) -> tuple[Array, Array]:
+        """A running time (M,) and positions (M, n) at the rows, not filtered."""
+        parts = [s.q[self._half : len(s.q) - self._half : self._step] for s in self.stretches]
+        q = np.concatenate(parts)
+        return np.arange(float(len(q))), q
 
     @cached_property
     def block_numbers(self) -> NDArray[np.int64]:
@@ -365,14 +516,16 @@ class Equation:
         rng = np.random.default_rng(0)
         total, count = np.zeros((self.robot.n, 3, 3)), 0
         for s in self.stretches:
-            smooth, step = 1.07 * s.spline(s.part.t), encoder_steps(s.part.q)  # not the codes that were recorded
-            phase = rng.uniform(0.0, 1.0, self.robot.n)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                rounded = (np.floor(smooth / step + phase) - phase + 0.5) * step - smooth
-            white = self.bandwidth.noise * rng.standard_normal(smooth.shape)
-            noise = np.where(step > 0.0, rounded - np.nan_to_num(rounded).mean(axis=0), white)
-            spline = fit_spline(s.part.t, noise, knot_spacing(s.part.period, self.built_for))
-            x = np.stack([self.filter(spline(s.t, k)) for k in range(3)], axis=2)
+            if s.noise is None:
+                smooth, step = 1.07 * s.spline(s.part.t), encoder_steps(s.part.q)  # not the codes that were recorded
+                phase = rng.uniform(0.0, 1.0, self.robot.n)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    rounded = (np.floor(smooth / step + phase) - phase + 0.5) * step - smooth
+                white = self.bandwidth.noise * rng.standard_normal(smooth.shape)
+                noise = np.where(step > 0.0, rounded - np.nan_to_num(rounded).mean(axis=0), white)
+                spline = fit_spline(s.part.t, noise, knot_spacing(s.part.period, self.built_for))
+                s.noise = np.concatenate([spline(s.t, k) for k in range(3)], axis=1)
+            x = self.filter(s.noise).reshape(-1, 3, self.robot.n).transpose(0, 2, 1)
             total += np.einsum("mja,mjb->jab", x, x)
             count += len(x)
         return total / count

@@ -25,6 +25,12 @@ DIFFERENCE = 5e-4
 APART = 0.1
 """Gain in likelihood per row from which on a joint has a delay of its own."""
 
+LAGS = np.array([0.0, 0.001, 0.002, 0.004, 0.008])
+"""Ages (s) of the drive's own positions that are tried first."""
+
+LATEST = 0.02
+"""Oldest positions (s) with which a drive may close its loop."""
+
 TIMING = 6e-5
 """Standard deviation (s) that filters, stamps and the shape of friction leave in a delay, however long a log is."""
 
@@ -95,22 +101,25 @@ class DriveFit:
     """Delay (n,) of each joint by itself, s."""
     residuals: Array
     """(M, n), N m"""
+    sensor_delay: float = 0.0
+    """Age (s) of the positions with which the drive closes its loop, given or found."""
+    sensor_delay_sigma: float = 0.0
 
 
 class Estimator:
-    """Estimates of one equation; sensor_delay (s) is known."""
+    """Estimates of one equation; sensor_delay (s) is known, `find_sensor_delay` finds one."""
 
     def __init__(self, equation: Equation, *, sensor_delay: float = 0.0, weights: Array | None = None) -> None:
-        self.equation, self.sensor_delay, self.weights = equation, sensor_delay, weights
+        self.equation, self.sensor_delay = equation, sensor_delay
+        self.weights = equation.jump_weights if weights is None else weights
 
     def joint_rows(self, delay: float, loop: str, *, seek_delay: bool) -> list[JointRows]:
         """Rows of all joints about a delay; shared columns are the delay's, where it is sought, and the links'."""
-        eq, n = self.equation, self.equation.robot.n
-        known, bases = eq.drive(delay, loop, self.sensor_delay)
+        eq, n, lag = self.equation, self.equation.robot.n, self.sensor_delay
+        known, bases = eq.drive(delay, loop, lag)
         later = earlier = (known, bases)
         if seek_delay:
-            later = eq.drive(delay + DIFFERENCE, loop, self.sensor_delay)
-            earlier = eq.drive(delay - DIFFERENCE, loop, self.sensor_delay)
+            later, earlier = (eq.drive(delay + side * DIFFERENCE, loop, lag) for side in (1.0, -1.0))
         made = []
         for j in range(n):
             W, links = eq.rows.fixed[:, j], eq.rows.links[:, j]
@@ -130,7 +139,12 @@ class Estimator:
         return made
 
     def _noise_products(self, j: int, loop: str, W: Array, S: Array, gain: str, second: str) -> Array:
-        """Mean cross products of the noise that position, velocity and acceleration bring into the columns.
+        """Mean cross products of the noise that position, velocity and acceleration bring into the columns."""
+        K = self._noise_factors(j, loop, W, S, gain, second)
+        return np.asarray(K @ self.equation.motion_noise[j] @ K.T)
+
+    def _noise_factors(self, j: int, loop: str, W: Array, S: Array, gain: str, second: str) -> Array:
+        """What noise of position, velocity and acceleration is multiplied by in each column, (p + s + 1, 3).
 
         A drive that closes its own loop feels the true position, of which the recording is a noisy copy; a host
         makes its torque of the recorded one.
@@ -152,8 +166,32 @@ class Estimator:
             K[p - 1] = 0.0, kd, J
             K[-1, 0 if gain == "kp" else 1] = -inside if gain in ("kp", "kd") else 0.0
         else:
-            K[-1] = -kp, -kd, -J
-        return np.asarray(K @ eq.motion_noise[j] @ K.T)
+            lag = self.sensor_delay * inside  # q(t - s) = q - s v + s^2 a / 2, to second order
+            K[-1] = -kp, -kd + lag * kp, -J + lag * kd - 0.5 * lag**2 * kp
+        return K
+
+    def torque_scales(self, fit: DriveFit) -> tuple[Array, Array, Array]:
+        """Factors (n,) of the known torques by which the equation fits best, their deviations, and squares explained.
+
+        Gravity and the known inertia of the links weigh them. NaN where they do not, or gains are unknown.
+        """
+        eq, n = self.equation, self.equation.robot.n
+        scale, sigma, gain = np.full(n, np.nan), np.full(n, np.nan), np.ones(n)
+        torque, _ = eq.drive(fit.delay, fit.loop, self.sensor_delay)
+        for j in range(n):
+            if eq.controller.unknown(j):
+                continue
+            W = np.column_stack([eq.rows.fixed[:, j], eq.rows.links[:, j]])
+            S, b = torque[:, j, None], torque[:, j] - eq.rows.rigid[:, j]
+            K = self._noise_factors(j, fit.loop, W, S, "", "")
+            K[-2] = K[-1] * (1.0, 1.0, 0.0)
+            rows = JointRows(W, S, b, noise=np.asarray(K @ eq.motion_noise[j] @ K.T))
+            found, deviation = SharedColumns([rows], eq.block_numbers).solve([0])
+            left = b - S[:, 0] * found[0]
+            rest = [x - W @ np.linalg.lstsq(W, x, rcond=COLLINEAR)[0] for x in (b, left)]
+            scale[j], sigma[j] = 1.0 - found[0], deviation[0]
+            gain[j] = float(rest[0] @ rest[0]) / max(float(rest[1] @ rest[1]), 1e-300)
+        return scale, sigma, gain
 
     def _unknown_gains(self, j: int) -> tuple[str, str]:
         """The unknown gain that scales a joint's equation, and a second one that can be told from damping."""
@@ -168,6 +206,13 @@ class Estimator:
     def score(self, delay: float, loop: str) -> tuple[float, Array]:
         """Minus the logarithm of the likelihood at a delay, of all joints and of each."""
         own = []
+        eq = self.equation
+        if self.weights is None and not any(eq.controller.unknown(j) for j in range(eq.robot.n)):
+            b = eq.drive(delay, loop, self.sensor_delay)[0] - eq.rows.rigid
+            for j, Q in enumerate(eq.span):
+                left = b[:, j] - Q @ (Q.T @ b[:, j])
+                own.append(0.5 * len(b) * np.log(max(float(left @ left) / len(b), 1e-30)))
+            return float(np.sum(own)), np.array(own)
         for j, rows in enumerate(self.joint_rows(delay, loop, seek_delay=False)):
             root = 1.0 if self.weights is None else np.sqrt(self.weights[:, j])[:, None]
             Z = np.column_stack([rows.W, rows.S, rows.b]) * root
@@ -175,10 +220,12 @@ class Estimator:
             own.append(0.5 * len(Z) * np.log(max(R[-1, -1] ** 2 / len(Z), 1e-30)))
         return float(np.sum(own)), np.array(own)
 
-    def search_delay(self, loop: str, tell: Callable[[float], None] | None = None) -> tuple[float, Array]:
+    def search_delay(
+        self, loop: str, tell: Callable[[float], None] | None = None, *, step: float = STEP
+    ) -> tuple[float, Array]:
         """Delay with the least squares of all joints together, and that of each, where it is clearly another."""
         period = max(part.period for part in self.equation.parts)
-        grid = np.arange(-max(2.0 * period, 0.008), LONGEST + STEP, STEP)
+        grid = np.arange(-max(2.0 * period, 0.008), LONGEST + step, step)
         found = []
         for k, delay in enumerate(grid):
             found.append(self.score(float(delay), loop)[1])
@@ -215,13 +262,13 @@ class Estimator:
         values, masses = self._values(rows, found, names)
         spread: list[list[Values]] = []
         others: list[Array] = []
-        shifts: list[float] = []
+        shifts = np.zeros(count)
         for b in range(count):
             one = _solve([w - g[b] for w, g in zip(whole, grams, strict=True)], rows, noise)
             v, m = self._values(rows, one, names)
             spread.append(v)
             others.append(m)
-            shifts.append(float(one.shared[0]) if seek_delay else 0.0)
+            shifts[b] = one.shared[0] if seek_delay else 0.0
         factor = (count - 1) / count
         sigma = [
             {key: float(np.sqrt(factor * np.sum((np.array([s[j][key] for s in spread]) - values[j][key]) ** 2)))
@@ -237,14 +284,67 @@ class Estimator:
             np.std(known.rigid[:, j] + max(v["Ia"], 0.0) * known.fixed[:, j, 0]) for j, v in enumerate(values)
         ])  # fmt: skip
         return DriveFit(
-            delay, float(np.sqrt(factor * np.sum((np.array(shifts) - np.mean(shifts)) ** 2))), loop, values, sigma,
+            delay, _jackknifed(shifts), loop, values, sigma,
             masses, np.sqrt(factor * np.sum((np.array(others) - masses) ** 2, axis=0)),
             np.sqrt((residuals**2).mean(axis=0)) / np.maximum(size, 1e-12),
             0.5 * float((counts * np.log(_squares(rows, found, self.weights) / counts)).sum()),
             float(student.ppf(0.975, max(count - 1, 1))),
             np.array([_unexplained_share(r) if r.gain else 1.0 for r in rows]), self._recipe(rows, found, values),
-            np.full(len(rows), delay) if own is None else own, residuals,
+            np.full(len(rows), delay) if own is None else own, residuals, self.sensor_delay,
         )  # fmt: skip
+
+    def find_sensor_delay(
+        self, delay: float, loop: str, *, seek_delay: bool, lags: Array = LAGS
+    ) -> tuple[float, float, float]:
+        """Age (s) of the drive's own positions that explains most, its standard deviation, and the gain against none.
+
+        By a profile of the likelihood: to first order the age is damping, to second order armature, and what is left
+        of it is far too small for a column among theirs. The gain, the logarithm of the ratio of likelihoods, is
+        against the first of `lags`. What the noise of the positions decides counts as uncertain.
+        """
+        at: list[float] = []
+        squares: list[Array] = []
+        noise: Array | None = None
+
+        def profile(lag: float) -> Array:
+            """Squares (blocks + 2,) over their variance: of all rows, without one block each, of all with noise."""
+            nonlocal noise
+            rows = Estimator(self.equation, sensor_delay=lag).joint_rows(delay, loop, seek_delay=seek_delay)
+            grams = [r.grams(self.equation.block_numbers, None) for r in rows]
+            whole = [g.sum(axis=0) for g in grams]
+            if noise is None:
+                noise = _squares(rows, _solve(whole, rows, np.ones(len(rows))), None) / len(rows[0].b)
+            left = [whole, *([w - g[b] for w, g in zip(whole, grams, strict=True)] for b in range(len(grams[0])))]
+            left.append([g + len(r.b) * r.noise for g, r in zip(whole, rows, strict=True)])
+            return np.array([_least_squares(one, rows, noise) for one in left])
+
+        def around_least(which: int) -> Array:
+            """Three neighbours about the least value of one of the squares."""
+            order = np.argsort(at)
+            k = int(np.argmin([squares[i][which] for i in order]))
+            k = min(max(k, 1), len(order) - 2)
+            return np.asarray(order[k - 1 : k + 2])
+
+        def add(lag: float) -> None:
+            at.append(lag)
+            squares.append(profile(lag))
+
+        for lag in lags:
+            add(float(lag))
+        for _ in range(2):
+            three = around_least(0)
+            vertices = _parabola_vertices(np.array(at)[three], np.array([squares[i] for i in three]))
+            best = float(np.clip(vertices[0], 0.0, LATEST))
+            if min(abs(best - x) for x in at) < 5e-5:
+                break
+            add(best)
+        spread = np.clip(vertices[1:-1], -LATEST, 2.0 * LATEST)
+        three = around_least(-1)
+        noisy = _parabola_vertices(np.array(at)[three], np.array([squares[i][-1:] for i in three]))[0]
+        decided = best - float(np.clip(noisy, 0.0, LATEST))
+        gain = 0.5 * (squares[0][0] - min(x[0] for x in squares))
+        sigma = np.hypot(1.5 * _jackknifed(spread), 2.0 * TIMING)  # shapes of friction bias it
+        return best, float(np.hypot(sigma, decided)), float(gain)
 
     def _names(self) -> list[str]:
         """Names of the fixed columns: Ia, viscous, offset, the blocks of dry friction."""
@@ -280,6 +380,30 @@ class Estimator:
         ]
 
 
+def _jackknifed(x: Array) -> float:
+    """Standard deviation by values without one block each."""
+    return float(np.sqrt((len(x) - 1) / len(x) * np.sum((x - x.mean()) ** 2)))
+
+
+def _parabola_vertices(x: Array, y: Array) -> Array:
+    """Places of the least values of parabolas through three points (3,), (3, m)."""
+    d1, d2 = (y[1] - y[0]) / (x[1] - x[0]), (y[2] - y[1]) / (x[2] - x[1])
+    bend = (d2 - d1) / (x[2] - x[0])
+    safe = np.where(bend > 0.0, bend, np.inf)
+    flat = x[np.argmin(y, axis=0)]
+    return np.asarray(np.where(bend > 0.0, 0.5 * (x[0] + x[1]) - 0.5 * d1 / safe, flat))
+
+
+def _least_squares(grams: Sequence[Array], rows: Sequence[JointRows], noise: Array) -> float:
+    """Least squares over their variances that the best values of all joints leave."""
+    found = _solve(grams, rows, noise)
+    total = 0.0
+    for G, theta, variance in zip(grams, found.theta, noise, strict=True):
+        z = np.r_[-theta, -found.shared, 1.0]
+        total += float(z @ G @ z) / variance
+    return total
+
+
 def _vertex(grid: Array, y: Array) -> float:
     """Place of the least value, between grid points by a parabola."""
     k = int(np.argmin(y))
@@ -306,10 +430,38 @@ def _solve(grams: Sequence[Array], rows: Sequence[JointRows], noise: Array) -> S
         inner.append((own, cross))
     shared = np.zeros(0)
     if s:
-        size = np.sqrt(np.maximum(np.diag(A), 1e-300))
+        diagonal = np.diag(A)
+        size = np.where(diagonal > 0.0, np.sqrt(np.maximum(diagonal, 0.0)), np.inf)  # inf: all of it is noise
         shared = np.linalg.lstsq(A / np.outer(size, size), rhs / size, rcond=1e-10)[0] / size
     theta = [own - cross @ shared for own, cross in inner]
     return Solution(theta, shared)
+
+
+class SharedColumns:
+    """Values of some of the shared columns of rows; the joints' own are eliminated."""
+
+    def __init__(self, rows: Sequence[JointRows], blocks: NDArray[np.int64]) -> None:
+        self._rows, self._count = rows, len(blocks)
+        self._grams = [r.grams(blocks, None) for r in rows]
+
+    def solve(self, chosen: Sequence[int], least: float = 0.0) -> tuple[Array, Array]:
+        """Values of the chosen columns and their standard deviations, by leaving out blocks.
+
+        Infinite deviations where the last value is below `least`, of which no more is asked.
+        """
+        rows = [replace(r, S=r.S[:, list(chosen)]) for r in self._rows]
+        own = [np.r_[np.arange(r.W.shape[1]), r.W.shape[1] + np.array(chosen), -1] for r in rows]
+        grams = [g[:, k[:, None], k] for g, k in zip(self._grams, own, strict=True)]
+        whole = [g.sum(axis=0) for g in grams]
+        noise = _squares(rows, _solve(whole, rows, np.ones(len(rows))), None) / self._count
+        found = _solve(whole, rows, noise).shared
+        if abs(found[-1]) < least:
+            return found, np.full(len(found), np.inf)
+        others = [
+            _solve([w - g[b] for w, g in zip(whole, grams, strict=True)], rows, noise).shared
+            for b in range(len(grams[0]))
+        ]
+        return found, np.array([_jackknifed(x) for x in np.array(others).T])
 
 
 def _squares(rows: Sequence[JointRows], found: Solution, weights: Array | None) -> Array:
@@ -327,14 +479,17 @@ def _unexplained_share(rows: JointRows) -> float:
 
 
 def fit_drives(
-    equation: Equation, *, delay: float | None, loops: Sequence[str], sensor_delay: float = 0.0,
+    equation: Equation, *, delay: float | None, loops: Sequence[str], sensor_delay: float | None = 0.0,
     tell: Callable[[float], None] | None = None,
 ) -> list[DriveFit]:  # fmt: skip
-    """Fits of each way to close the loop, the most likely first; delay None: sought."""
+    """Fits of each way to close the loop, the most likely first; delay, sensor_delay None: sought."""
     fits = []
     for loop in loops:
-        estimator = Estimator(equation, sensor_delay=sensor_delay)
+        estimator = Estimator(equation, sensor_delay=sensor_delay or 0.0)
         start, own = (delay, None) if delay is not None else estimator.search_delay(loop, tell)
+        if sensor_delay is None:
+            fits.append(_fit_with_sensor_delay(estimator, start, own, loop, seek_delay=delay is None))
+            continue
         fit = estimator.solve(start, loop, seek_delay=delay is None, own=own)
         c = equation.controller
         unknown = np.array([bool(c.unknown(j)) for j in range(equation.robot.n)])
@@ -346,10 +501,35 @@ def fit_drives(
                 weights = (share < 0.02).astype(np.float64)
                 if weights.sum(axis=0).min() < 0.1 * len(weights):
                     break
-                estimator = Estimator(equation, sensor_delay=sensor_delay, weights=weights)
+                estimator = Estimator(equation, sensor_delay=fit.sensor_delay, weights=weights)
                 fit = estimator.solve(fit.delay, loop, seek_delay=delay is None, own=own)
         fits.append(fit)
     return sorted(fits, key=lambda fit: fit.score)
+
+
+def _fit_with_sensor_delay(
+    estimator: Estimator, delay: float, own: Array | None, loop: str, *, seek_delay: bool
+) -> DriveFit:
+    """Fit at the sensor delay that explains most; standard deviations hold what its own does to the others."""
+    equation = estimator.equation
+    if seek_delay:
+        delay = estimator.solve(delay, loop, seek_delay=True).delay
+    lag, sigma, _ = estimator.find_sensor_delay(delay, loop, seek_delay=seek_delay)
+    fits = [
+        Estimator(equation, sensor_delay=x).solve(delay, loop, seek_delay=seek_delay, own=own)
+        for x in (lag, max(lag - sigma, 0.0), lag + sigma)
+    ]
+    fit = fits[0]
+    spreads = []
+    for j, known in enumerate(fit.sigma):
+        low, high = (other.values[j] for other in fits[1:])
+        here = fit.values[j]
+        spreads.append({
+            key: float(np.hypot(x, max(abs(low[key] - here[key]), abs(high[key] - here[key]))))
+            for key, x in known.items()
+        })  # fmt: skip
+    shift = max(abs(other.delay - fit.delay) for other in fits[1:])
+    return replace(fit, sigma=spreads, delay_sigma=float(np.hypot(fit.delay_sigma, shift)), sensor_delay_sigma=sigma)
 
 
 def with_gains(controller: Controller, fit: DriveFit) -> Controller:
@@ -377,7 +557,9 @@ def add_method_spread(fit: DriveFit, others: Sequence[DriveFit]) -> DriveFit:
     shift = float(np.sqrt(np.mean([(other.delay - fit.delay) ** 2 for other in others])))
     masses = np.sqrt(np.mean([(other.masses - fit.masses) ** 2 for other in others], axis=0))
     timing = float(np.hypot(np.hypot(fit.delay_sigma, shift), TIMING * (fit.delay_sigma > 0.0)))
+    lag = float(np.sqrt(np.mean([(other.sensor_delay - fit.sensor_delay) ** 2 for other in others])))
     return replace(
         fit, sigma=sigma, delay_sigma=timing,
+        sensor_delay_sigma=float(np.hypot(fit.sensor_delay_sigma, lag)),
         masses_sigma=np.hypot(fit.masses_sigma, masses),
     )  # fmt: skip

@@ -13,16 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.actuators.controller import Controller, read_controller
-from dynid.actuators.equation import RECIPE, Equation, choose_bandwidth, split_at_gaps
+from dynid.actuators.equation import RECIPE, Equation, choose_bandwidth, command_rate, split_at_gaps
 from dynid.actuators.estimate import DriveFit, Estimator, add_method_spread, fit_drives, with_gains
 from dynid.actuators.mistakes import (
+    GROSS,
     backlash_of,
     check_delay,
     check_recording,
     check_robot,
     choose_loop,
+    doubt_about_loop,
+    doubt_about_sensor_delay,
+    doubts_about_command_zeros,
     doubts_about_fit,
-    note_on_periods,
+    doubts_about_weights,
+    judge_drives,
+    note_on_sensor_delay,
+    notes_on_delay,
+    rate_limits,
+    refine_limits,
     torque_limits,
 )
 from dynid.actuators.polish import MOST, SHOOTING, Polished, polish
@@ -30,6 +39,7 @@ from dynid.actuators.rollout import Drives, RolloutErrors, Simulator, Windows, c
 from dynid.dynamics.friction import friction_columns
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, IdentificationError
+from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.logs.commands import CommandedMotion, read_commands
 from dynid.logs.log import Log
 from dynid.logs.read import list_logs, read_log, robot_with_locks_of
@@ -44,6 +54,12 @@ FORMAT, VERSION = "dynid-actuators", 1
 SYMBOLS = ("Ia", "Fv", "Fc", "Fo", "Fl")
 HELD_OUT = 0.25
 """Share of each recording that is kept for rollouts where no other motion is given."""
+
+LOOSE, LOOSE_ERROR = 2.0, 0.15
+"""Ratio of errors around changes of the torque's sign to others, and share of the torque, that speak for backlash."""
+
+WIDE = 0.1
+"""Half width of the 95 % interval of an armature, as a share of it, from which on it is said to be weakly known."""
 
 SCALE = 0.03
 """Share of the known torque that other columns must leave for it to fix the scale of unknown gains."""
@@ -64,6 +80,7 @@ class DriveGains:
     gain: Array
     torque_constant: Array
     max_torque: Array
+    rate_limit: Array
     sigma: Mapping[str, Array]
 
 
@@ -73,7 +90,9 @@ class Actuators:
 
     names, values, sigma: armature `Ia` (kg m^2), damping `Fv`, dry friction `Fc`, constant torque `Fo` and, where the
     data show it, load-dependent friction `Fl` of each joint; masses `M` of links that were asked for. NaN where the
-    data cannot tell. delay and delay_sigma in s; loop: who closes it, "drive" or "host". nrmse (n,): error of the
+    data cannot tell. delay and delay_sigma in s: of commands, together with how late positions are stamped, as only
+    their sum is visible; sensor_delay: age of the positions with which a drive closes its loop, given or found (its
+    sigma is 0 where it was given); loop: who closes it, "drive" or "host". nrmse (n,): error of the
     torques over their size. recipe: coefficients of all friction blocks, of which `Fv` and `Fc` are the reduction to
     what a simulator has. robot: the robot with these values, for `export`.
     """
@@ -87,6 +106,7 @@ class Actuators:
     delay: float
     delay_sigma: float
     sensor_delay: float
+    sensor_delay_sigma: float
     loop: str
     gains: DriveGains
     nrmse: Array
@@ -112,6 +132,15 @@ class Actuators:
         half = self.quantile * self.delay_sigma
         return self.delay - half, self.delay + half
 
+    @property
+    def verdict(self) -> Verdict:
+        """How far to trust the result, why, and what comes next."""
+        armature = [s / max(abs(x), 1e-12) for p, x, s in zip(self.names, self.values, self.sigma, strict=True)
+                    if p.symbol == "Ia" and np.isfinite(x)]  # fmt: skip
+        return judge_drives(
+            self.warnings, self.notes, self.rollout, self.quantile * float(np.max(armature, initial=0.0)), self.nrmse
+        )
+
     def value(self, name: str) -> float:
         """Value of one parameter."""
         if name not in self.names:
@@ -135,8 +164,10 @@ class Actuators:
                 {"name": str(p), "unit": p.unit, "value": _plain(x), "sigma": _plain(s), "interval": _plain(i)}
                 for p, x, s, i in zip(self.names, self.values, self.sigma, self.intervals, strict=True)
             ],
-            "delay": self.delay, "delay_sigma": self.delay_sigma, "sensor_delay": self.sensor_delay, "loop": self.loop,
-            "gains": {key: _plain(getattr(self.gains, key)) for key in (*GAINS, "max_torque")},
+            "delay": self.delay, "delay_sigma": self.delay_sigma, "sensor_delay": self.sensor_delay,
+            "sensor_delay_sigma": self.sensor_delay_sigma, "loop": self.loop,
+            "verdict": {"level": self.verdict.level, "text": str(self.verdict), "next": self.verdict.next_step},
+            "gains": {key: _plain(getattr(self.gains, key)) for key in (*GAINS, "max_torque", "rate_limit")},
             "gains_sigma": {key: _plain(x) for key, x in self.gains.sigma.items()},
             "nrmse": _plain(self.nrmse), "cutoff": self.cutoff, "zero_offsets": _plain(self.zero_offsets),
             "rollout": None if r is None else {
@@ -221,11 +252,13 @@ def _from_record(data: Mapping[str, Any]) -> Actuators:
         rollout = RolloutErrors(**table)
     messages = {key: tuple(map(Message.load, data[key])) for key in ("unidentifiable", "warnings", "notes")}
     sigma = {key: _numbers(x) for key, x in data["gains_sigma"].items()}
-    gains = DriveGains(**{key: _numbers(x) for key, x in data["gains"].items()}, sigma=sigma)
+    shown = {"rate_limit": c["rate_limit"]} | data["gains"]
+    gains = DriveGains(**{key: _numbers(x) for key, x in shown.items()}, sigma=sigma)
     return Actuators(
         robot, controller, tuple(names[row["name"]] for row in rows), _numbers([row["value"] for row in rows]),
         _numbers([row["sigma"] for row in rows]), float(data["quantile"]), float(data["delay"]),
-        float(data["delay_sigma"]), float(data["sensor_delay"]), str(data["loop"]), gains, _numbers(data["nrmse"]),
+        float(data["delay_sigma"]), float(data["sensor_delay"]), float(data.get("sensor_delay_sigma", 0.0)),
+        str(data["loop"]), gains, _numbers(data["nrmse"]),
         float(data["cutoff"]), tuple(data["recipe"]), _numbers(data["zero_offsets"]), rollout, int(data["rollouts"]),
         bool(data["polished"]), **messages,
     )  # fmt: skip
@@ -255,7 +288,7 @@ def identify_actuators(
     delay: float | str = "auto",
     polish: int = 0,
     validate: Any = None,
-    sensor_delay: float = 0.0,
+    sensor_delay: float | str = 0.0,
     links: str | Sequence[str] = (),
     cutoff: float | None = None,
     on_progress: Progress | None = None,
@@ -276,8 +309,9 @@ def identify_actuators(
         Rollouts in MuJoCo that Gauss-Newton may use to improve the linear estimate; 0: none.
     validate : as logs
         Motion for the errors of rollouts. None: the last quarter of each log, which is then not used otherwise.
-    sensor_delay : float
-        Seconds by which the drive's own positions are older than its torque.
+    sensor_delay : float or "auto"
+        Seconds by which the drive's own positions are older than its torque. "auto": found, at the price of wider
+        intervals: to first order it cannot be distinguished from damping, to second order from armature.
     links : names of links, or "all"
         Whose masses are identified too, their inertias scaled alike.
     cutoff : float
@@ -305,7 +339,7 @@ def identify_actuators(
         )  # fmt: skip
     if polish:
         check_rollouts_possible(robot)
-    lag = check_delay(sensor_delay) or 0.0
+    lag = check_delay(sensor_delay, "sensor_delay")
     if cutoff is not None and not (isinstance(cutoff, int | float) and 0.5 <= cutoff <= 200.0):
         raise IdentificationError(
             "invalid_cutoff", "a cut-off frequency of {cutoff!r} Hz is none for drives", "give 2 to 50", cutoff=cutoff,
@@ -378,7 +412,7 @@ class _Job:
     recordings: Sequence[CommandedMotion]
     held: Sequence[CommandedMotion]
     delay: float | None
-    sensor_delay: float
+    sensor_delay: float | None
     links: tuple[int, ...]
     cutoff: float | None
     polish: int
@@ -397,48 +431,109 @@ class _Job:
                 "scales the other", "give one of them", joints=[self.robot.joint_names[j] for j in unknown],
             )  # fmt: skip
         self.tell("smoothing positions", 0.05)
-        equation = Equation(self.robot, parts, bandwidth, self._controller_without_limits(), links=self.links)
-        fit, others, equation = self._fit(equation)
+        loaded = Equation(
+            self.robot, parts, bandwidth, self._controller_without_limits(), friction=(*RECIPE, "load"),
+            links=self.links,
+        )  # fmt: skip
+        fit, others, equation = self._fit(loaded.without_block("load"))
+        fit, equation, loads = self._with_load_friction(loaded.with_controller(equation.controller), equation, fit)
         fit = add_method_spread(fit, self._variants(equation, fit))
-        fit, equation = self._with_load_friction(equation, fit)
-        self.warnings.extend(doubts_about_fit(equation, fit, parts, others, self.delay is None))
-        self.notes.extend(note_on_periods(fit, max(part.period for part in parts)))
+        fit = _with_mean_load(fit, equation, loads)
+        loose, said = self._find_backlash(equation, fit)
+        doubts = doubts_about_fit(equation, fit, parts, others, self.delay is None, loose)
+        self.warnings.extend(doubts)
+        named = {doubt.code for doubt in (*doubts, *self.warnings)} & (GROSS - {"poor_fit"})
+        weights = doubts_about_weights(equation, fit)
+        if not named:  # else what was named explains it
+            self.warnings.extend(weights or said)
+        else:
+            self.warnings.extend(doubt for doubt in weights if doubt.code != "gains_doubted")
+        if self.sensor_delay == 0.0:
+            self.warnings.extend(doubt_about_loop(equation, fit))
+        if self.sensor_delay is not None:
+            self.warnings.extend(doubt_about_sensor_delay(equation, fit, self.delay is None))
+        self.warnings.extend(doubts_about_command_zeros(equation, fit))
         unidentifiable, hidden = self._unidentifiable(fit)
-        self._report_backlash(equation, fit)
+        self.notes.extend(self._weakly_determined(fit, hidden))
         before = _drives_of_fit(equation, fit)
         polished, errors, rollouts = self._rollouts(equation, fit, before, hidden)
+        last = fit if polished is None else replace(fit, delay=polished.drives.delay)
+        self.notes.extend(notes_on_delay(last, max(part.period for part in parts), self.delay is None))
+        self.notes.extend(note_on_sensor_delay(equation, fit))
         return self._result(equation, fit, polished, errors, rollouts, unidentifiable, hidden)
 
     def _controller_without_limits(self) -> Controller:
-        """The controller with infinite torque limits where they are unknown."""
+        """The controller with infinite limits of torque and rate where they are unknown."""
         c = self.controller
-        return c.with_values(max_torque=np.where(np.isnan(c.max_torque), np.inf, c.max_torque))
+        known = {key: np.nan_to_num(getattr(c, key), nan=np.inf, posinf=np.inf) for key in ("max_torque", "rate_limit")}
+        rates = [command_rate(log) for log in self.recordings]
+        if math.isnan(c.rate) and np.isfinite(rates).all():
+            self.notes.append(Message(
+                "rate_from_commands", "the controller has {rate:.4g} Hz: so often commands change in a faster log",
+                rate=float(np.median(rates)),
+            ))  # fmt: skip
+            return replace(c.with_values(**known), rate=float(np.median(rates)))
+        return c.with_values(**known)
 
     def _fit(self, equation: Equation) -> tuple[DriveFit, list[DriveFit], Equation]:
         """The best fit, the others, and the equation with torque limits that were found."""
         c = equation.controller
         loops = ("drive", "host") if c.loop == "auto" else (c.loop,)
-        if c.loop == "auto" and (self.sensor_delay or "servo" in c.kind or not set(c.kind) & {"position", "velocity"}):
+        if c.loop == "auto" and (
+            self.sensor_delay != 0.0 or "servo" in c.kind or not set(c.kind) & {"position", "velocity"}
+        ):
             loops = ("drive",)
+        if self.sensor_delay is None and (loops == ("host",) or not set(c.kind) - {"current"}):
+            raise IdentificationError(
+                "sensor_delay_not_visible", "{option} 'auto': only a drive that closes its own loop has a sensor delay "
+                "of its own; else it is part of the delay", "leave it out", option=Option("sensor_delay"),
+            )  # fmt: skip
         self.tell("searching for the delay", 0.1)
         fits = fit_drives(equation, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay,
                           tell=lambda share: self.tell("searching for the delay", 0.1 + 0.3 * share))  # fmt: skip
         fit = choose_loop(equation, fits)
         known = not any(c.unknown(j) for j in range(self.robot.n))
-        if known and (fit.nrmse > 0.08).any() and not np.isfinite(c.max_torque).all():
-            found = torque_limits(equation, fit)
-            sought = ~np.isfinite(c.max_torque) & np.isfinite(found)
-            if sought.any():
-                limits = np.where(sought, found, c.max_torque)
-                equation = equation.with_controller(c.with_values(max_torque=limits))
-                fits = fit_drives(equation, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay)
-                fit = choose_loop(equation, fits)
-                self.notes.append(Message(
-                    "torque_limit_found", "torques of joints {joints} are limited at {limits} N m",
-                    joints=[self.robot.joint_names[j] for j in np.flatnonzero(sought)],
-                    limits=[f"{x:.3g}" for x in found[sought]],
-                ))  # fmt: skip
+        if known and (fit.nrmse > 0.08).any():
+            fit, fits, equation = self._with_limits(equation, fit, fits, loops)
         return fit, [other for other in fits if other is not fit], equation
+
+    def _with_limits(
+        self, equation: Equation, fit: DriveFit, fits: list[DriveFit], loops: Sequence[str]
+    ) -> tuple[DriveFit, list[DriveFit], Equation]:
+        """The fit with limits of torque or of the command's rate that nobody gave, where they halve the error."""
+        c = equation.controller
+        tries = [
+            (name, seek(equation, fit))
+            for name, seek in (("max_torque", torque_limits), ("rate_limit", rate_limits))
+            if not np.isfinite(getattr(c, name)).all()
+        ]  # fmt: skip
+        for name, (limits, _) in sorted(tries, key=lambda one: -float(one[1][1].sum())):
+            sought = ~np.isfinite(getattr(c, name)) & np.isfinite(limits)
+            if not sought.any():
+                continue
+            new = c.with_values(**{name: np.where(sought, limits, getattr(c, name))})
+            other = equation.with_controller(new)
+            others = fit_drives(other, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay)
+            best = choose_loop(other, others)
+            helped = sought & (best.nrmse < 0.5 * fit.nrmse)
+            if not helped.any():
+                continue
+            limits = np.where(helped, limits, np.inf)
+            limits = refine_limits(equation, best, name, limits)
+            helped = np.isfinite(limits) & ~np.isfinite(getattr(c, name))
+            new = c.with_values(**{name: np.where(helped, limits, getattr(c, name))})
+            other = equation.with_controller(new)
+            others = fit_drives(other, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay)
+            best = choose_loop(other, others)
+            what = "torques of joints {joints} are limited at {limits} N m" if name == "max_torque" else (
+                "drives of joints {joints} slew their commands at {limits} rad/s")  # fmt: skip
+            self.notes.append(Message(
+                "torque_limit_found" if name == "max_torque" else "rate_limit_found", what,
+                joints=[self.robot.joint_names[j] for j in np.flatnonzero(helped)],
+                limits=[f"{x:.3g}" for x in limits[helped]],
+            ))  # fmt: skip
+            return best, others, other
+        return fit, fits, equation
 
     def _variants(self, equation: Equation, fit: DriveFit) -> list[DriveFit]:
         """Fits by other cut-off frequencies and without one of the friction blocks: what the method decides."""
@@ -447,34 +542,41 @@ class _Job:
         for factor in (0.65, 1.4):
             try:
                 other = equation.with_cutoff(factor * equation.bandwidth.cutoff)
-                made.append(
-                    Estimator(other, sensor_delay=self.sensor_delay).solve(fit.delay, fit.loop, seek_delay=seek)
-                )
+                made.append(self._estimator(other, fit).solve(fit.delay, fit.loop, seek_delay=seek))
             except DynidError:
                 continue  # a stretch too short for the lower one
         plain = equation.without_block("tanh")
-        made.append(Estimator(plain, sensor_delay=self.sensor_delay).solve(fit.delay, fit.loop, seek_delay=seek))
+        made.append(self._estimator(plain, fit).solve(fit.delay, fit.loop, seek_delay=seek))
         return made
 
-    def _with_load_friction(self, equation: Equation, fit: DriveFit) -> tuple[DriveFit, Equation]:
-        """The fit with load-dependent friction, where that explains a tenth of the squares and is certain."""
-        loaded = Equation(
-            self.robot, equation.parts, equation.bandwidth, equation.controller, friction=(*RECIPE, "load"),
-            links=self.links,
-        )  # fmt: skip
-        other = Estimator(loaded, sensor_delay=self.sensor_delay).solve(
-            fit.delay, fit.loop, seek_delay=self.delay is None
-        )
+    def _estimator(self, equation: Equation, fit: DriveFit) -> Estimator:
+        """Estimator of another equation that starts at a fit."""
+        return Estimator(equation, sensor_delay=fit.sensor_delay)
+
+    def _with_load_friction(
+        self, loaded: Equation, equation: Equation, fit: DriveFit
+    ) -> tuple[DriveFit, Equation, list[int]]:
+        """The fit and equation with load-dependent friction, where that explains a tenth of the squares surely."""
+        other = self._estimator(loaded, fit).solve(fit.delay, fit.loop, seek_delay=self.delay is None)
         gain = (fit.residuals**2).sum(axis=0) / (other.residuals**2).sum(axis=0)
         clear = [j for j in range(self.robot.n) if gain[j] > 1.1 and other.values[j]["Fl"] > 5.0 * other.sigma[j]["Fl"]]
-        if not clear:
-            return fit, equation
-        mean = np.abs(equation.rows.rigid).mean(axis=0)
-        values, sigma = [dict(x) for x in fit.values], [dict(x) for x in fit.sigma]
-        for j in clear:
-            values[j], sigma[j] = dict(other.values[j]), dict(other.sigma[j])
-            values[j]["Fc"] += other.values[j]["Fl"] * mean[j]  # what a simulator without it needs on average
-        return replace(fit, values=values, sigma=sigma, recipe=other.recipe), equation
+        other = replace(other, delays=fit.delays, sensor_delay_sigma=fit.sensor_delay_sigma)
+        return (other, loaded, clear) if clear else (fit, equation, [])
+
+    def _weakly_determined(self, fit: DriveFit, hidden: NDArray[np.bool_]) -> list[Message]:
+        """Note on armatures with wide intervals: these joints hardly accelerate, or their encoders are coarse."""
+        wide = []
+        for j, (v, s) in enumerate(zip(fit.values, fit.sigma, strict=True)):
+            share = fit.quantile * s["Ia"] / max(abs(v["Ia"]), 1e-12)
+            if share > WIDE and not hidden[j]:
+                wide.append((self.robot.joint_names[j], share))
+        if not wide:
+            return []
+        return [Message(
+            "armature_weakly_determined", "the armature of joints {joints} is known to {shares} only", "move them with "
+            "larger accelerations: dynid excite --for actuators", joints=[name for name, _ in wide],
+            shares=[f"{100.0 * share:.0f} %" for _, share in wide],
+        )]  # fmt: skip
 
     def _unidentifiable(self, fit: DriveFit) -> tuple[tuple[Message, ...], NDArray[np.bool_]]:
         """Messages on what the data cannot tell, and a mask of joints of which nothing is known."""
@@ -504,19 +606,27 @@ class _Job:
                     "command; {damping} is their sum, and kd is taken as 0", joint=name,
                     damping=f"Fv{self.robot.links[self.robot.active_links[j]].label}",
                 ))  # fmt: skip
+        half = fit.quantile * fit.sensor_delay_sigma
+        if self.sensor_delay is None and half > 1e-3:
+            said.append(Message(
+                "sensor_delay_against_damping", "the sensor delay, {lag:.2f} +- {half:.2f} ms, cannot be distinguished "
+                "from damping and armature, whose intervals are wide for that", "give {option}, or move faster",
+                lag=1e3 * fit.sensor_delay, half=1e3 * half, option=Option("sensor_delay", "0.001"),
+            ))  # fmt: skip
         return tuple(said), hidden
 
-    def _report_backlash(self, equation: Equation, fit: DriveFit) -> None:
-        """Warn of backlash, where links seem to be missing while the torque changes its sign."""
-        share = backlash_of(equation, fit)
-        loose = [name for name, x, e in zip(self.robot.joint_names, share, fit.nrmse, strict=True)
-                 if x > 0.35 and e < 0.3]  # fmt: skip
-        if loose:
-            self.warnings.append(Message(
-                "backlash", "joints {joints} seem to have backlash: while the torque changes its sign, {share:.0f} % "
-                "of the links' torque is missing", "a simulator holds it as a loose joint; check the gears",
-                joints=loose, share=100.0 * float(np.nanmax(share)),
-            ))  # fmt: skip
+    def _find_backlash(self, equation: Equation, fit: DriveFit) -> tuple[list[int], list[Message]]:
+        """Joints with backlash, where torques are missed while they change their sign, and the warning on them."""
+        ratio = backlash_of(equation, fit)
+        loose = np.flatnonzero((ratio > LOOSE) & (fit.nrmse > LOOSE_ERROR))
+        if not len(loose):
+            return [], []
+        said = Message(
+            "backlash", "joints {joints} seem to have backlash: their torques are missed {ratios} times as much while "
+            "they change their sign", "check the gears; armature and friction of these joints make up for it",
+            joints=[self.robot.joint_names[j] for j in loose], ratios=[f"{x:.2g}" for x in ratio[loose]],
+        )  # fmt: skip
+        return [int(j) for j in loose], [said]
 
     def _rollouts(
         self, equation: Equation, fit: DriveFit, before: Drives, hidden: NDArray[np.bool_]
@@ -613,15 +723,31 @@ class _Job:
         kp = np.where(np.isnan(c.kp), 0.0, c.kp)
         zero = np.where(kp > 0.0, -table["Fo"] / np.maximum(kp, 1e-12), np.nan)
         shown = {key: np.where(hidden & (gains_sigma[key] > 0.0), np.nan, getattr(c, key)) for key in GAINS}
-        gains = DriveGains(**shown, max_torque=c.max_torque, sigma=gains_sigma)
+        gains = DriveGains(**shown, max_torque=c.max_torque, rate_limit=c.rate_limit, sigma=gains_sigma)
         return Actuators(
             robot=_identified_robot(robot, table, self.links, fit.masses), controller=c, names=tuple(names),
             values=np.array(values), sigma=np.array(sigma), quantile=fit.quantile, delay=drives.delay,
-            delay_sigma=delay_sigma, sensor_delay=self.sensor_delay, loop=fit.loop, gains=gains, nrmse=fit.nrmse,
+            delay_sigma=delay_sigma, sensor_delay=fit.sensor_delay, sensor_delay_sigma=fit.sensor_delay_sigma,
+            loop=fit.loop, gains=gains, nrmse=fit.nrmse,
             cutoff=equation.bandwidth.cutoff, recipe=tuple(fit.recipe), zero_offsets=zero, rollout=errors,
             rollouts=rollouts, polished=polished is not None, unidentifiable=unidentifiable,
             warnings=tuple(dict.fromkeys((*self.warnings, *unidentifiable))), notes=tuple(dict.fromkeys(self.notes)),
         )  # fmt: skip
+
+
+def _with_mean_load(fit: DriveFit, equation: Equation, loads: Sequence[int]) -> DriveFit:
+    """The fit with dry friction as a simulator without load-dependent friction needs it on average.
+
+    loads: joints that have such a friction for certain; only theirs is kept as a parameter.
+    """
+    mean = np.abs(equation.rows.rigid).mean(axis=0)
+    values, sigma = [dict(x) for x in fit.values], [dict(x) for x in fit.sigma]
+    for j, v in enumerate(values):
+        if "Fl" in v:
+            v["Fc"] += v["Fl"] * mean[j]
+            if j not in loads:
+                del v["Fl"], sigma[j]["Fl"]
+    return replace(fit, values=values, sigma=sigma)
 
 
 def _drives_of_fit(equation: Equation, fit: DriveFit) -> Drives:
@@ -637,7 +763,7 @@ def _drives_of_fit(equation: Equation, fit: DriveFit) -> Drives:
         masses = np.array([1.0 + factors.get(k, 0.0) for k in robot.tree_joints])
     return Drives(
         np.maximum(values("Ia"), 1e-6), np.maximum(values("Fv"), 0.0), np.maximum(values("Fc"), 0.0), values("Fo"),
-        with_gains(equation.controller, fit), fit.delay, fit.loop, masses,
+        with_gains(equation.controller, fit), fit.delay, fit.loop, masses, fit.sensor_delay,
     )  # fmt: skip
 
 

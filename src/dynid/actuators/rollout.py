@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.actuators.controller import Controller, applied_command, import_mujoco, limit_rate, read_controller
-from dynid.actuators.equation import HeldSignals, fit_spline, knot_spacing
+from dynid.actuators.equation import HeldSignals, fit_states, host_ticks, knot_spacing
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.errors import IdentificationError
 from dynid.logs.commands import CommandedMotion
@@ -29,6 +30,9 @@ STEP = 5e-4
 WINDOWS = 30
 """Rollouts per horizon, at most."""
 
+DIVERGED = 1e3
+"""Position (rad) beyond which a rollout has diverged."""
+
 
 @dataclass(frozen=True, eq=False)
 class Drives:
@@ -43,6 +47,8 @@ class Drives:
     loop: str = "drive"
     masses: Array | None = None
     """Factors of the links' masses, one per moving link in the order of `robot.links`; None: 1."""
+    sensor_delay: float = 0.0
+    """Age (s) of the positions with which a drive closes its loop; rollouts hold it to second order."""
 
     @staticmethod
     def nominal(robot: Robot, controller: Controller) -> Drives:
@@ -114,7 +120,9 @@ class Simulator:
             actuator = spec.add_actuator(name=link.joint, target=link.joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
             actuator.gaintype, actuator.biastype = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE
         self.model = spec.compile()
-        self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT) | int(mujoco.mjtDisableBit.mjDSBL_LIMIT)
+        off = ("mjDSBL_CONTACT", "mjDSBL_LIMIT", "mjDSBL_AUTORESET")  # what diverges shall not begin anew
+        for flag in off:
+            self.model.opt.disableflags |= int(getattr(mujoco.mjtDisableBit, flag, 0))
         names = robot.joint_names
         self._dof = np.array([self.model.jnt_dofadr[self.model.joint(name).id] for name in names])
         self._actuator = np.array([self.model.actuator(name).id for name in names])
@@ -126,21 +134,31 @@ class Simulator:
         self.count = 0
         """Rollouts of whole sets of windows that were simulated."""
 
-    def set_drives(self, drives: Drives) -> None:
-        """Write armature, friction, gains and limits into the model."""
-        model, c = self.model, drives.controller
+    def set_drives(self, drives: Drives, *, by_steps: NDArray[np.bool_] | None = None, pwm: bool = False) -> None:
+        """Write armature, friction, gains and limits into the model.
+
+        by_steps (n,): whose loop is closed outside; pwm: whether servos follow a recorded duty and close none.
+        """
+        model, c, step = self.model, drives.controller, self.model.opt.timestep
         servo = np.array([kind == "servo" for kind in c.kind])
         stall = np.where(servo, np.nan_to_num(c.torque_constant * c.voltage / c.resistance), 1.0)
         emf = np.where(servo, np.nan_to_num(c.torque_constant**2 / c.resistance), 0.0)
         model.dof_damping[self._dof] = np.maximum(drives.damping, 0.0) + emf
         model.dof_frictionloss[self._dof] = np.maximum(drives.frictionloss, 0.0)
-        feedback = np.array([kind in ("position", "servo") for kind in c.kind])
-        inside = drives.loop == "drive"
-        kp = np.where(feedback, np.nan_to_num(c.kp), 0.0) * stall * inside
-        kd = np.where([kind != "current" for kind in c.kind], np.nan_to_num(c.kd), 0.0) * stall * inside
-        # MuJoCo takes damping at the end of a step, half a step late: as if inertia were larger.
-        late = 0.5 * model.opt.timestep * (kd + model.dof_damping[self._dof])
-        model.dof_armature[self._dof] = np.maximum(drives.armature - late, 1e-6)
+        feedback = np.array([kind == "position" or (kind == "servo" and not pwm) for kind in c.kind])
+        damped = np.array([kind != "current" and not (kind == "servo" and pwm) for kind in c.kind])
+        outside = np.full(self.robot.n, drives.loop == "host") if by_steps is None else by_steps
+        kp = np.where(feedback, np.nan_to_num(c.kp), 0.0) * stall
+        kd = np.where(damped, np.nan_to_num(c.kd), 0.0) * stall
+        lag = 0.0 if drives.loop == "host" else drives.sensor_delay
+        older = lag * kd - 0.5 * lag**2 * kp  # -kp q(t - s) - kd v(t - s) to second order
+        late_kd = np.where(outside, 0.0, kd - lag * kp)
+        # MuJoCo takes damping at the end of a step, half a step late: as if inertia were larger; velocities that
+        # torques are computed from outside are half a step old: as if it were smaller.
+        late = 0.5 * step * (late_kd + model.dof_damping[self._dof] - np.where(outside, kd, 0.0))
+        model.dof_armature[self._dof] = np.maximum(drives.armature - older - late, 1e-6)
+        kp = np.where(outside, 0.0, kp)
+        kd = late_kd
         limit = np.where(np.isfinite(c.max_torque), c.max_torque, 1e9)
         limit = np.where(servo, np.minimum(limit, stall), limit)
         model.actuator_gainprm[self._actuator, 0] = 1.0
@@ -154,9 +172,23 @@ class Simulator:
         self.mujoco.mj_setConst(model, self._data[0])
 
     def rollout(self, drives: Drives, windows: Windows, *, q: Array | None = None, v: Array | None = None) -> Array:
-        """Positions (windows, samples, n) at the samples of each window, from their recorded states or others."""
+        """Positions (windows, samples, n) at the samples of each window, from their recorded states or others.
+
+        Not finite where the simulated robot diverges.
+        """
+        self.mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = self._rollout(drives, windows, q, v)
+        finally:
+            self.mujoco.set_mju_user_warning(None)
+        return np.where(np.abs(found) < DIVERGED, found, np.nan)
+
+    def _rollout(self, drives: Drives, windows: Windows, q: Array | None, v: Array | None) -> Array:
+        """Rollouts by the quickest way that their loops allow."""
         self.model.opt.timestep = windows.step
-        self.set_drives(drives)
+        by_steps = windows.needs_steps(drives)
+        self.set_drives(drives, by_steps=by_steps if by_steps.any() else None, pwm=windows.has_pwm)
         self.count += 1
         n, count = self.robot.n, windows.count
         model, mujoco = self.model, self.mujoco
@@ -169,9 +201,31 @@ class Simulator:
         control = np.zeros((count, windows.steps, model.nu))
         control[:, :, self._actuator] = windows.control(drives)
         control[:, :, self._actuator] -= drives.offset
+        if by_steps.any():
+            return self._rollout_by_steps(drives, windows, state, control, by_steps)
         states, _ = self._pool.rollout(model, self._data, state, control)
         found = np.asarray(states)[:, windows.stride - 1 :: windows.stride, 1 + self._dof]
         return np.concatenate([state[:, None, 1 + self._dof], found], axis=1).reshape(count, -1, n)
+
+    def _rollout_by_steps(
+        self, drives: Drives, windows: Windows, state: Array, control: Array, by_steps: NDArray[np.bool_]
+    ) -> Array:
+        """Rollout of servos with a dead band: their duty is computed at every step."""
+        model, c = self.model, drives.controller
+        stall = np.nan_to_num(c.torque_constant * c.voltage / c.resistance)
+        kp, kd = (np.where(by_steps, stall * np.nan_to_num(x), 0.0) for x in (c.kp, c.kd))
+        found = [state[:, 1 + self._dof]]
+        for k in range(windows.steps):
+            q, v = state[:, 1 + self._dof], state[:, 1 + model.nq + self._dof]
+            now = control[:, k : k + 1].copy()
+            asked = now[:, 0, self._actuator] + drives.offset - kp * q - kd * v
+            duty = applied_command(asked / np.where(by_steps, stall, 1.0), c.dead_band)
+            now[:, 0, self._actuator] = np.where(by_steps, stall * duty - drives.offset, now[:, 0, self._actuator])
+            states, _ = self._pool.rollout(model, self._data, state, now)
+            state = np.ascontiguousarray(np.asarray(states)[:, -1])
+            if (k + 1) % windows.stride == 0:
+                found.append(state[:, 1 + self._dof])
+        return np.stack(found, axis=1).reshape(len(state), -1, self.robot.n)
 
     def _rollout_of_host(self, drives: Drives, windows: Windows, state: Array) -> Array:
         """Rollout of torques that are computed at samples and held for one period, after the delay."""
@@ -184,23 +238,31 @@ class Simulator:
         commands = windows.commands_at_samples()
         found = [state[:, 1 + self._dof]]
         limit = np.where(np.isfinite(c.max_torque), c.max_torque, 1e9)
-        kp, kd = np.nan_to_num(c.kp), np.nan_to_num(c.kd)
-        position = np.array([kind == "position" for kind in c.kind])
+        current = np.array([kind == "current" for kind in c.kind])
+        kp = np.where([kind == "position" for kind in c.kind], np.nan_to_num(c.kp), 0.0)
+        kd = np.where(current, 0.0, np.nan_to_num(c.kd))
+        sent = kp * commands[:, :, 0] + kd * commands[:, :, 1]
+        sent += np.where(current, np.nan_to_num(c.gain), 1.0) * commands[:, :, 2]
+        # Steps of one tick feel the torque of a few ticks before, and where it changes inside a step a mean of two.
+        at = (np.arange(m) - 0.5 - shift) / m
+        low = np.minimum(np.floor(at), 0.0).astype(np.int64)
+        high = np.minimum(np.floor(at + (1.0 - 1e-9) / m), 0.0).astype(np.int64)
+        share = np.where(high > low, (at + 1.0 / m - high) * m, 0.0)
+        weights = np.zeros((m, before + 1))
+        np.add.at(weights, (np.arange(m), before + low), 1.0 - share)
+        np.add.at(weights, (np.arange(m), before + high), share)
+        models, controls = [model] * len(state), np.zeros((len(state), m, model.nu))
+        states, sensors = np.empty((len(state), m, state.shape[1])), np.empty((len(state), m, model.nsensordata))
+        is_new, always = windows.ticks[:, :, None], np.asarray(windows.ticks.all(axis=0))
         for k in range(ticks):
             q, v = state[:, 1 + self._dof], state[:, 1 + model.nq + self._dof]
-            q_cmd, v_cmd, forward = (commands[:, k, i] for i in range(3))
-            current = np.array([kind == "current" for kind in c.kind])
-            tau = kp * np.where(position, q_cmd - q, 0.0) + kd * np.where(current, 0.0, v_cmd - v)
-            tau = tau + np.where(current, c.gain * forward, forward)
-            past[:, before + k] = np.clip(tau, -limit, limit)
-            at = before + k + (np.arange(m) - 0.5 - shift) / m
-            low = np.clip(np.floor(at), 0, before + k).astype(np.int64)
-            high = np.clip(np.floor(at + (1.0 - 1e-9) / m), 0, before + k).astype(np.int64)
-            share = np.where(high > low, (at + 1.0 / m - high) * m, 0.0)[None, :, None]
-            control = np.zeros((len(state), m, model.nu))
-            control[:, :, self._actuator] = (1.0 - share) * past[:, low] + share * past[:, high] - drives.offset
-            states, _ = self._pool.rollout(model, self._data, state, control)
-            state = np.ascontiguousarray(np.asarray(states)[:, -1])
+            tau = np.minimum(np.maximum(sent[:, k] - kp * q - kd * v, -limit), limit)
+            past[:, before + k] = tau if always[k] else np.where(is_new[:, k], tau, past[:, before + k - 1])
+            controls[:, :, self._actuator] = weights @ past[:, k : k + before + 1] - drives.offset
+            self._pool.rollout(
+                models, self._data, state, controls, nstep=m, state=states, sensordata=sensors, skip_checks=True
+            )
+            state = states[:, -1].copy()
             found.append(state[:, 1 + self._dof])
         return np.stack(found, axis=1).reshape(len(state), -1, n)
 
@@ -239,14 +301,16 @@ class Windows:
         self._starts: list[tuple[int, float]] = []
         self._splines: list[Any] = []
         self._held: list[HeldSignals] = []
+        self._ticks: list[NDArray[np.int64]] = []
         self.parts = list(parts)
         n = parts[0].q.shape[1]
         for i, part in enumerate(parts):
-            self._splines.append(fit_spline(part.t, part.q, knot_spacing(part.period, cutoff)))
+            self._splines.append(fit_states(part.t, part.q, knot_spacing(part.period, cutoff)))
             commands = [part.commands.get(key, np.zeros_like(part.q)) for key in ("q_cmd", "v_cmd", "tau_ff", "pwm")]
             commands[0] = limit_rate(part.t, commands[0], controller.rate_limit)
             self._held.append(HeldSignals(part.t, np.hstack(commands), controller.rate))
             self.has_pwm = "pwm" in part.commands
+            self._ticks.append(host_ticks(part, controller.rate))
             first = max(0.1, 6.0 * part.period)
             starts = np.arange(part.t[0] + first, part.t[-1] - length - self.period, length)
             snapped = part.t[:1] if whole else part.t[np.searchsorted(part.t, starts)]
@@ -264,12 +328,25 @@ class Windows:
                 np.column_stack([np.interp(t + grid, parts[i].t, parts[i].q[:, j]) for j in range(n)])
                 for i, t in self._starts
             ])  # fmt: skip
+            at = grid[:-1] + 0.25 * self.step
+            self.ticks = np.array([
+                np.isin(np.searchsorted(parts[i].t, t + at, side="right") - 1, self._ticks[i]) for i, t in self._starts
+            ])  # fmt: skip
+            """(windows, samples): whether a host computes a new torque at a sample."""
         self._n = n
 
     @property
     def starts(self) -> list[tuple[int, float]]:
         """Number of the recording and instant of each window."""
         return list(self._starts)
+
+    def needs_steps(self, drives: Drives) -> NDArray[np.bool_]:
+        """Joints (n,) whose loop no actuator of MuJoCo closes: servos with a dead band and their own positions."""
+        c = drives.controller
+        return np.array([
+            kind == "servo" and band > 0.0 and not self.has_pwm
+            for kind, band in zip(c.kind, c.dead_band, strict=True)
+        ])  # fmt: skip
 
     def control(self, drives: Drives) -> Array:
         """What commands add to the torque (windows, steps, n): kp q_cmd + kd v_cmd + tau_ff, delayed and held."""
@@ -303,6 +380,8 @@ class Windows:
         made = []
         for i, t in self._starts:
             x = np.maximum(t + at, self.parts[i].t[0])
+            ticks = self.parts[i].t[self._ticks[i]]
+            x = ticks[np.maximum(np.searchsorted(ticks, x, side="right") - 1, 0)] + 0.25 * self.step
             q_cmd, v_cmd, forward, _ = self._held[i].values(x, 0.0).reshape(count, 4, self._n).transpose(1, 0, 2)
             q, v = self._splines[i](x), self._splines[i](x, 1)
             position = np.array([kind == "position" for kind in c.kind])
@@ -318,6 +397,8 @@ class Windows:
 @dataclass(frozen=True, eq=False)
 class RolloutErrors:
     """Errors of rollouts on held-out motion, root mean square over windows, samples and joints, rad.
+
+    Infinite where one of the rollouts diverges.
 
     horizons (H,) in s; nominal, before, after (H,): by the robot's file, by the linear estimate, and after polishing
     (the same as `before` without it); by_joint (H, n): of the last. windows (H,): how many rollouts. curves: of one
@@ -358,8 +439,8 @@ def rollout_errors(
             q = made[1] if drives is after and after is before and len(made) > 1 else simulator.rollout(drives, windows)
             made.append(q)
             error = q[:, 1:] - windows.measured[:, 1:]
-            errors.append(float(np.sqrt(np.mean(np.square(np.nan_to_num(error, nan=1e3))))))
-            per_joint = np.sqrt(np.mean(np.square(error), axis=(0, 1)))
+            errors.append(float(np.sqrt(np.mean(np.square(np.nan_to_num(error, nan=np.inf))))))
+            per_joint = np.sqrt(np.mean(np.square(np.nan_to_num(error, nan=np.inf)), axis=(0, 1)))
         rows.append(errors)
         joints.append(per_joint)
         counts.append(windows.count)

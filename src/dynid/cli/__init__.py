@@ -8,13 +8,14 @@ Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault
 from __future__ import annotations
 
 import os
+import signal
 import sys
-import warnings
-from itertools import pairwise
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dynid.cli.project import forget_values_in_use, values_in_use
-from dynid.errors import DynidError
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What loads before `main` is as little as can be: Ctrl-C during it is Python's own, with a traceback.
 
 
 def main() -> None:
@@ -23,24 +24,70 @@ def main() -> None:
     The commands load in here: Ctrl-C ends their loading as it ends their work.
     """
     interrupts = _InterruptWatch()
-    warnings.filterwarnings("ignore", module=r"scipy\.io")  # odd MAT files
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller (>&-)
             setattr(sys, name, open(os.devnull, "w"))
     try:
         interrupts.watch()
+        _silence_libraries()
         from dynid.cli.app import app
 
         code = app(prog_name="dynid", standalone_mode=False)
+        _warn_of_kernel_cache()
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
         code = 130 if interrupts.seen else _describe_failure(error)
+    except BaseException as error:  # a panic of a Rust library, which is no Exception
+        if isinstance(error, SystemExit) or type(error).__name__ != "PanicException":
+            raise
+        code = _describe_failure(RuntimeError(f"a library failed: {error}"))
     finally:
-        forget_values_in_use()
+        interrupts.leave_at_once = True
+        if "dynid.cli.project" in sys.modules:
+            sys.modules["dynid.cli.project"].forget_values_in_use()
     if code == 130:
         _write_error("dynid: interrupted")
     sys.exit(code or 0)
+
+
+def _silence_libraries() -> None:
+    """Send nowhere what compiled libraries write to standard error, and NumPy's warnings.
+
+    Numbers that are not finite are found where they matter; a panic of Rust is an error that says so in one line.
+    Python's own standard error keeps the terminal. Nothing is done inside another program, whose stream is its own.
+    """
+    import warnings
+
+    warnings.filterwarnings("ignore", module=r"scipy\.io")  # odd MAT files
+    stream = sys.__stderr__
+    if stream is None or sys.stderr is not stream or sys.warnoptions:
+        return
+    if any("stderr" in word or "/fd/" in word for word in sys.argv):  # a file to be written
+        return
+    try:
+        if stream.fileno() != 2:
+            return
+        own = os.dup(2)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+    except (OSError, ValueError):
+        return
+    sys.stderr = open(own, "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
+    warnings.filterwarnings("ignore", category=RuntimeWarning)
+
+
+def _warn_of_kernel_cache() -> None:
+    """Say once where compiled kernels could not be kept on disk."""
+    kernels = sys.modules.get("dynid.dynamics.kernels.compiled")
+    warning = None if kernels is None else kernels.cache_warning()
+    if warning is not None:
+        _write_error(f"note: {warning}")
+
+
+_LONGEST_REASON = 1000
+"""Characters of what is wrong with the command line, which may repeat a word of any length."""
 
 
 def _write_error(text: str) -> None:
@@ -54,11 +101,10 @@ class _InterruptWatch:
     """Notes Ctrl-C: a library that is loading may turn it into an error of its own."""
 
     def __init__(self) -> None:
-        self.seen = False
+        self.seen = self.leave_at_once = False
 
     def watch(self) -> None:
         """Begin to note Ctrl-C, unless it means nothing here: in the background of a script, in another thread."""
-        import signal
         import threading
 
         if (
@@ -68,14 +114,22 @@ class _InterruptWatch:
             signal.signal(signal.SIGINT, self._on_interrupt)
 
     def _on_interrupt(self, number: int, frame: object) -> None:
-        """Note that Ctrl-C was pressed and raise KeyboardInterrupt."""
+        """Note that Ctrl-C was pressed and raise KeyboardInterrupt; once the work is done, end the process."""
+        if self.leave_at_once:  # Python is being taken down: an exception would be a traceback
+            if not self.seen:
+                _write_error("dynid: interrupted")
+            os._exit(130)
         self.seen = True
         raise KeyboardInterrupt
 
 
 def _describe_failure(error: Exception) -> int:
     """Print in a line or two what is wrong with input, options or machine; return the exit code."""
+    from pathlib import Path
+
+    from dynid.cli.project import values_in_use
     from dynid.cli.terminal import discard_output, is_standard_output, write_json
+    from dynid.errors import DynidError
     from dynid.messages import Message
 
     code = 2
@@ -95,7 +149,7 @@ def _describe_failure(error: Exception) -> int:
             if type(error).__name__ == "NoArgsIsHelpError":
                 _write_error(reason)
                 return code
-            message = Message("wrong_usage", "{reason} (see --help)", reason=reason)
+            message = Message("wrong_usage", "{reason} (see --help)", reason=reason[:_LONGEST_REASON])
         case _:
             import traceback
 
@@ -111,6 +165,9 @@ def _describe_failure(error: Exception) -> int:
 
 def _find_json_outputs(words: list[str]) -> list[Path]:
     """Paths given to --json among words that may be too wrong for the command line to be parsed."""
+    from itertools import pairwise
+    from pathlib import Path
+
     apart = [place for word, place in pairwise(words) if word == "--json"]
     return [Path(place) for place in (*apart, *(w.removeprefix("--json=") for w in words if w.startswith("--json=")))]
 

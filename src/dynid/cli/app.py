@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 
 from dynid.cli import project
 from dynid.cli.commands.actuators import actuators
+from dynid.cli.commands.fleet import fleet, watch
 from dynid.cli.commands.identify import identify, init, inspect, simulate
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
@@ -40,6 +41,8 @@ COMMANDS: dict[Callable[..., None], str] = {
     payload: "What a link carries.",
     gains: "Gains of the drives, by a payload.",
     actuators: "Drives from commands, without torques.",
+    fleet: "Many robots, many weeks: what changed.",
+    watch: "The same for logs that arrive in a folder.",
     markers: "Joint positions from markers on the links.",
     unknown: "Parameters without lengths or angles.",
     physical: "Masses and inertias that can exist.",

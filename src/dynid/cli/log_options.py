@@ -15,10 +15,10 @@ from dynid.errors import DynidError, LogError
 from dynid.logs.joined import NUMBER, TIME_RANGE, FilePart, cut_log
 from dynid.logs.log import Log
 from dynid.logs.read import GearLike, OrderLike, read_log, robot_with_locks_of
-from dynid.robot.locking import may_lack_joints
+from dynid.robot.load import may_lack_joints
 from dynid.robot.robot import Robot
 
-_SHIFT = re.compile(r"(?P<name>.+)@(?P<shift>[+-](?:\d+\.?\d*|\.\d+))")
+_SHIFT = re.compile(r"(?P<name>.+)@(?P<shift>[+-](?:\d+(?:\.\d*)?|\.\d+))")
 _ROWS = re.compile(r"#?(?P<first>\d{1,18})?:(?P<last>\d{1,18})?")
 
 
@@ -299,9 +299,20 @@ def parse_columns(words: Sequence[str]) -> dict[str, str | Sequence[str] | None]
                 "option_malformed", "--column {word}:", "write CHANNEL=NAME or CHANNEL=NAME,NAME,..., each channel "
                 "once", word=word,
             )  # fmt: skip
-        names = re.split(r",(?![^\[]*\])", value)  # the comma in x[:, 2] belongs to a name
+        names = _split_outside_brackets(value)  # the comma in x[:, 2] belongs to a name
         columns[key] = None if not value else names[0] if len(names) == 1 else names
     return columns
+
+
+def _split_outside_brackets(text: str) -> list[str]:
+    """Parts of a text between commas; those between [ and the next ] do not part it."""
+    parts = [""]
+    for piece in re.findall(r"\[[^\[\]]*\]|,|[^,\[]+|\[", text):
+        if piece == ",":
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
 
 
 def parse_units(words: Sequence[str]) -> dict[str, str | Sequence[str]]:

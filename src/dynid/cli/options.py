@@ -57,7 +57,8 @@ TotalMassOption = Annotated[float | None, typer.Option(help="mass of all moving 
 GeometryOption = Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")]
 BoundOption = Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")]
 PriorWeightOption = Annotated[
-    float | None, typer.Option(help="of the prior, in squares of the noise (default: as the fit allows); 0: none")
+    float | None,
+    typer.Option(help="weight of the prior, in units of chi-square (default: as large as the fit allows); 0: no prior"),
 ]
 SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
 SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]
@@ -187,6 +188,16 @@ def parse_numbers(text: str, option: str, what: str) -> list[float]:
             what=what,
         )  # fmt: skip
     return values
+
+
+def parse_names(option: str, text: str | None) -> tuple[str, ...]:
+    """Parse names separated by commas; none where the option is left out."""
+    if text is None:
+        return ()
+    names = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not names:
+        raise DynidError("option_malformed", "{option}:", "give names separated by commas", option=option)
+    return names
 
 
 def refuse_unused_options(given: Mapping[str, object], why: str) -> None:

@@ -53,13 +53,14 @@ KEYS = {
     "order": 'order = ["pan", "lift", "elbow"]',
     "sensor": 'sensor = "plate.toml"',
     "topic": 'topic = "/joint_states"',
+    "controller": '[controller] with kind, kp, kd, ... below it, or controller = "drives.toml"',
     "options": "[options] with options of dynid identify below it",
 }
 """What a project file may hold, as it is written."""
 
 _LOGS = ("logs", "validate", "loaded", "unloaded")
 _TABLES = ("lock", "column", "units", "zero", "order")
-_SINGLE = ("robot", "sensor")
+_SINGLE = ("robot", "sensor", "controller")
 _NUMBERS = ("validate", "gear", "gain")
 _JOINED = {"header": ",", "rows": ":", "gear": ",", "gain": ",", "order": ",", "topic": "+"}
 """Keys whose list is a single word, with what stands between."""
@@ -246,9 +247,10 @@ def _resolve_word(project: Project, key: str, word: str) -> str:
         return _find_robot(project, word)
     if key in _LOGS:
         return _find_logs(project, key, word)
-    if key == "sensor" and not place.is_file():
+    is_file = key in ("sensor", "controller")
+    if is_file and not place.is_file():
         raise project.missing_file_error(key, place)
-    return str(place) if key in project.paths or key == "sensor" or (key == "gear" and place.is_file()) else word
+    return str(place) if is_file or key in project.paths or (key == "gear" and place.is_file()) else word
 
 
 def _find_robot(project: Project, word: str) -> str:
@@ -416,6 +418,8 @@ class _Entry:
 def _check_value(project: Project, key: str, value: Any) -> list[str]:
     """The words of a value, which must be of the kind that its key asks for."""
     entry = _Entry(project, key, KEYS[key])
+    if key == "controller" and isinstance(value, dict) and value:
+        return [project.path.name]  # the command reads that table from the file itself, and checks it
     kinds: tuple[type, ...] = (str,)
     kinds += () if key in _SINGLE else (list,)
     kinds += (dict,) if key in _TABLES else ()

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from dynid.cli.project import values_in_use
 from dynid.errors import DynidError
-from dynid.messages import Message, command_line_wording, messages_in
+from dynid.messages import Message, command_line_wording, messages_in, printable
 from dynid.storage.files import find_descriptor, resolve_write_target, write_text
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def discard_output(stream: IO[str]) -> None:
 def write_error(text: str) -> None:
     """Write a line to standard error, which may be closed (`2>&1 | head`)."""
     try:
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{printable(text, keep=chr(10))}\n")
         sys.stderr.flush()
     except OSError:
         discard_output(sys.stderr)

@@ -45,6 +45,25 @@ def run_stop_operators(q: Array, width: Array, state: Array, out: Array) -> None
                 out[k, b, j] = z
 
 
+@compiled
+def write_rest_fractions(t: Array, v: Array, half: int, speed: Array, slow: float, out: Array) -> None:
+    """Write exp(-(v / speed)^2 - (a / slow)^2) into out (N, n), zero on entry; a: mean over `half` samples each side.
+
+    Velocities v (N, n) are over the joints' scales. Most samples of a motion are far from rest and cost a comparison.
+    """
+    N, n = v.shape
+    for k in range(N):
+        first, last = max(k - half, 0), min(k + half, N - 1)
+        for j in range(n):
+            x = v[k, j] / speed[j]
+            if abs(x) < FAR_FROM_REST:
+                a = (v[last, j] - v[first, j]) / (t[last] - t[first])
+                out[k, j] = np.exp(-x * x - (a / slow) ** 2)
+
+
+FAR_FROM_REST = 6.0
+"""Velocity over that of a joint at rest from which on its fraction of rest is below 3e-16: none."""
+
 PLAIN = ("viscous", "coulomb", "offset")
 STOP = re.compile(r"stop(\d+(?:\.\d*)?(?:e-?\d+)?)")
 
@@ -220,13 +239,13 @@ class FrictionShapes:
 
         A joint that merely turns back does not rest: its acceleration, a mean over neighbours, is not small.
         """
-        v = v / self.scale
-        if len(t) < 2:
-            return np.zeros_like(v)
-        n = rest_detection_half_window(t)
-        T, V = (np.concatenate([x[:1].repeat(n, axis=0), x, x[-1:].repeat(n, axis=0)]) for x in (t, v))
-        a = (V[2 * n :] - V[: -2 * n]) / (T[2 * n :] - T[: -2 * n])[:, None]
-        return np.asarray(np.exp(-((v / speed) ** 2) - (a / REST[1]) ** 2))
+        v, out = v / self.scale, np.zeros(v.shape)
+        if len(t) > 1:
+            speeds = np.broadcast_to(np.asarray(speed, dtype=np.float64), v.shape[1:]).copy()
+            write_rest_fractions(
+                np.ascontiguousarray(t), np.ascontiguousarray(v), rest_detection_half_window(t), speeds, REST[1], out
+            )
+        return out
 
     def velocity_signs(self, v: Array) -> Array:
         """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.energy import Energy, Power
-from dynid.dynamics.model import MeasurementModel
-from dynid.dynamics.reaction import Reaction
+from dynid.dynamics.models import (
+    Energy,
+    LagrangianGradient,
+    MeasurementModel,
+    Momentum,
+    Power,
+    Reaction,
+    Static,
+    Torque,
+)
 from dynid.dynamics.scene import Scene, Stage, standard_columns
-from dynid.dynamics.torque import LagrangianGradient, Momentum, Static, Torque
 from dynid.errors import ModelError
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

@@ -8,8 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.kernels.geometry import Geometry, Integers, RowLayout, Samples, tree_arrays
-from dynid.dynamics.kernels.links import BASE_FRAME, GRAVITY, HEIGHT
+from dynid.dynamics.kernels.links import (
+    BASE_FRAME,
+    GRAVITY,
+    HEIGHT,
+    Geometry,
+    Integers,
+    RowLayout,
+    Samples,
+    tree_arrays,
+)
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
 from dynid.dynamics.kernels.spatial_algebra import LINEAR, SPATIAL
 from dynid.robot.inertia import ROTOR, SYMBOLS

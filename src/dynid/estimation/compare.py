@@ -22,16 +22,15 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, split_logs
 from dynid.estimation.inference.score import Score, score
 from dynid.estimation.options import Options
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Unknowns
 from dynid.estimation.solve.recursive import LACKS_RANK
 from dynid.estimation.solve.robust import describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 from dynid.logs.log import Log
 from dynid.logs.read import robot_with_locks_of
 from dynid.messages import Message, Option
-from dynid.robot.joint_column import JointColumn
-from dynid.robot.robot import Robot
+from dynid.robot.robot import JointColumn, Robot
 from dynid.robot.transform import Array
 
 # Several models and estimators on the same logs, side by side: what each found, or why it refused.

@@ -14,7 +14,8 @@ from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.hypotheses import FULL, TRIED_DELAY, Diagnosis, Recorded, TriedData, find_mistakes
+from dynid.estimation.diagnostics.alternatives import TRIED_DELAY
+from dynid.estimation.diagnostics.hypotheses import FULL, Diagnosis, Recorded, TriedData, find_mistakes
 from dynid.estimation.diagnostics.plausibility import (
     describe_unprovable,
     find_plate_placement,
@@ -35,7 +36,6 @@ from dynid.estimation.diagnostics.residuals import (
     rows_of_folds,
     rows_of_other_logs,
 )
-from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
 from dynid.estimation.diagnostics.verdict import (
     FEW_BLOCKS,
@@ -68,7 +68,16 @@ from dynid.estimation.inference.between_logs import (
     describe_single_motion,
     group_logs_by_motion,
 )
-from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
+from dynid.estimation.inference.cross_validation import (
+    DEFAULT,
+    FOLDS,
+    OPTIONAL,
+    Folds,
+    Trial,
+    choose_friction_blocks,
+    eliminate_insignificant,
+    fold_groups,
+)
 from dynid.estimation.inference.jackknife import (
     Jackknife,
     fade_out_ends,
@@ -76,18 +85,10 @@ from dynid.estimation.inference.jackknife import (
     sensitivity_shifts,
     torque_covariance,
 )
-from dynid.estimation.inference.score import Band, Score, held_out_score, score, slow_shares
-from dynid.estimation.inference.selection import (
-    DEFAULT,
-    OPTIONAL,
-    Trial,
-    choose_friction_blocks,
-    eliminate_insignificant,
-)
+from dynid.estimation.inference.score import Band, Score, TorqueCheck, held_out_score, score, slow_shares
 from dynid.estimation.options import Options
-from dynid.estimation.regression.equation import Equation, Indices
+from dynid.estimation.regression.equation import Equation, Indices, Unknowns
 from dynid.estimation.regression.rows import Rows
-from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import (
     Constraints,
     Factors,
@@ -578,7 +579,7 @@ def estimate(
     logs: those that the state was read from, where other readings of them are to be tried.
     """
     factors = total_factors(state.blocks)
-    friction = _choose_friction(state, options, factors)
+    friction = choose_friction(state, options, factors)
     options.refuse_offsets_without_block(friction[0])
     options.refuse_friction_per_log_without_block(friction[0])
     solved = _solve_state(state, options, factors, friction, (validation, torques), logs=logs)
@@ -732,7 +733,7 @@ def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...],
     )  # fmt: skip
 
 
-def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
+def choose_friction(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
     """Friction blocks by cross validation, and its trials; those of the equation where no recipe is asked for."""
     if not state.recipe:
         return state.equation.friction, ()

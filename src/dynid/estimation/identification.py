@@ -24,9 +24,9 @@ from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointErr
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
 from dynid.estimation.inference.between_logs import Agreement
+from dynid.estimation.inference.cross_validation import Trial
 from dynid.estimation.inference.jackknife import torque_covariance
 from dynid.estimation.inference.score import Band, Score, slow_shares
-from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import (
     StoredEquation,
     check_identification,

@@ -24,6 +24,7 @@ from dynid.estimation.inference.score import describe_same_motion
 from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unidentifiable
 from dynid.estimation.options import Options
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
+from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
 from dynid.logs.read import FileSource, LogLike, list_logs, read_log, robot_with_locks_of
@@ -31,9 +32,8 @@ from dynid.logs.readers.table import ALL_ROWS
 from dynid.messages import Message, Option
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.toml_table import with_sensor_from_file
-from dynid.robot.joint_column import JointColumn
 from dynid.robot.load import load_robot
-from dynid.robot.robot import Robot
+from dynid.robot.robot import JointColumn, Robot
 
 Logs = Log | LogLike | Sequence[Log | LogLike]
 
@@ -64,6 +64,7 @@ def identify(
     friction_per_log: bool = False,
     delay: float = 0.0,
     intervals: str = "jackknife",
+    prefer: str | Sequence[str] | None = None,
 ) -> Identification:
     """Estimate the base parameters and friction of a robot from one or several logs.
 
@@ -84,18 +85,20 @@ def identify(
     "torque+reaction", or a file that describes it, where the robot does not say; partial: go on although its channels
     cannot tell all parameters of the joint torques. unknown: what of the geometry is unknown (see `model_parameters`),
     by default what the robot's table declares; then model parameters X are identified in place of base parameters.
+    prefer: standard parameters to keep first (see `base_parameters`), or "data" for the set that is best conditioned
+    along the first log; predictions do not depend on it.
     """
     options = Options(
         model=model, window=window, quadrature=quadrature, sensor=sensor, partial=partial, unknown=unknown,
         friction=friction, rotor_inertia=rotor_inertia, estimator=estimator, cutoff=cutoff, columns=columns,
         joints=joints, known=known or {}, equal=equal, offsets_per_log=offsets_per_log,
-        friction_per_log=friction_per_log, delay=delay, intervals=intervals,
+        friction_per_log=friction_per_log, delay=delay, intervals=intervals, prefer=prefer,
     )  # fmt: skip
     asked, loaded = options, robot
     robot = _check_plate(robot, options)
     used, others, name = split_logs(robot, logs, validate)
     robot = robot_with_locks_of(robot, (*used, *others))
-    options = options.resolve_for_robot(robot)
+    options = _choose_by_data(robot, used[0], options.resolve_for_robot(robot))
     origin = start_in_thread(lambda: find_origin((*used, *others)))
     options.refuse_own_friction_with_outliers(len(used))
     state = collect_logs(robot, used, options, on_progress=on_progress)
@@ -150,6 +153,7 @@ def collect_state(
     columns: Sequence[JointColumn] = (),
     joints: Sequence[str] | None = None,
     delay: float = 0.0,
+    prefer: str | Sequence[str] | None = None,
     like: State | None = None,
 ) -> State:
     """Read logs into a state: small factors that can be saved, merged with others and solved later.
@@ -161,9 +165,11 @@ def collect_state(
     asked: dict[str, Any] = {
         "model": model, "window": window, "quadrature": quadrature, "unknown": unknown, "friction": friction,
         "rotor_inertia": rotor_inertia, "cutoff": cutoff, "columns": tuple(columns), "joints": joints, "delay": delay,
+        "prefer": prefer,
     }  # fmt: skip
     if like is None:
-        return collect_logs(robot, used, Options(**asked).resolve_for_robot(robot), on_progress=on_progress)
+        options = _choose_by_data(robot, used[0], Options(**asked).resolve_for_robot(robot))
+        return collect_logs(robot, used, options, on_progress=on_progress)
     default = Options()
     given = [name for name, value in asked.items() if value != getattr(default, name)]
     if given:
@@ -206,6 +212,18 @@ def identify_states(
     )  # fmt: skip
     result = estimate(merge_states(several), options, None).replace(origin=find_origin(()))
     return result.replace(notes=(*result.notes, describe_same_motion(result.validation)))
+
+
+def _choose_by_data(robot: Robot, log: Log, options: Options) -> Options:
+    """Options with the names of the best-conditioned set along a log in place of "data"."""
+    if options.prefer != "data":
+        return options
+    tared = options.has_reactions and (robot.sensor is None or robot.sensor.is_tared)
+    model = options.model if options.has_reactions else "torque"
+    base = base_parameters(
+        robot, model=model, rotor_inertia=options.rotor_inertia, tared=tared, prefer="data", log=log
+    )  # fmt: skip
+    return replace(options, prefer=tuple(map(str, base.names)))
 
 
 # The call as a command, so that the next one can be named: where robot and logs are files that read alike.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
-from dynid.dynamics.reaction import rotor_torques
+from dynid.dynamics.models import rotor_torques
 from dynid.dynamics.regressor import regressor
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import IdentificationError

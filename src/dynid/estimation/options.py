@@ -20,8 +20,7 @@ from dynid.estimation.regression.quadrature import POINTS, QUADRATURES
 from dynid.logs.filtering import Treatment
 from dynid.messages import Option
 from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.joint_column import JointColumn
-from dynid.robot.robot import Robot
+from dynid.robot.robot import JointColumn, Robot
 
 MODELS = ("torque", "power", "energy", "momentum", "reaction", "torque+reaction")
 INTEGRAL = ("energy", "momentum")
@@ -67,6 +66,7 @@ class Options:
     friction_per_log: bool = False
     delay: float = 0.0
     intervals: str = "jackknife"
+    prefer: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # the only writes: values of the caller become values of our own
@@ -76,6 +76,8 @@ class Options:
             put(self, "unknown", (self.unknown,) if isinstance(self.unknown, str) else tuple(self.unknown))
         if self.joints is not None:
             put(self, "joints", tuple(map(str, self.joints)))
+        if self.prefer is not None and self.prefer != "data":
+            put(self, "prefer", (self.prefer,) if isinstance(self.prefer, str) else tuple(self.prefer) or None)
         put(self, "columns", tuple(self.columns))
         put(self, "known", dict(self.known))
         put(self, "equal", tuple(self.equal))
@@ -98,6 +100,11 @@ class Options:
             raise IdentificationError(
                 "huber_with_base_forces", "estimator 'huber' judges joint torques alone",
                 "use 'wls' with forces on the base",
+            )  # fmt: skip
+        if self.prefer is not None and self.estimator == "recursive":
+            raise IdentificationError(
+                "recursive_with_preference", "estimator 'recursive' goes joint by joint and needs the parameters in "
+                "standard order", "leave out {prefer}, or use 'wls'", prefer=Option("prefer"),
             )  # fmt: skip
         if self.intervals not in INTERVALS:
             raise IdentificationError(
@@ -183,6 +190,11 @@ class Options:
                 "model_needs_geometry", "model '{model}' needs the geometry; with {unknown} unknown use torque, power "
                 "or momentum", model=self.model, unknown=list(unknown),
             )  # fmt: skip
+        if unknown and self.prefer is not None:
+            raise IdentificationError(
+                "preference_without_geometry", "{prefer} chooses among base parameters; with {unknown} unknown there "
+                "are model parameters", "leave it out", prefer=Option("prefer"), unknown=list(unknown),
+            )  # fmt: skip
         return replace(self, columns=columns, joints=names, unknown=unknown)
 
     def _chosen_joint_names(self, robot: Robot) -> tuple[str, ...]:
@@ -204,7 +216,7 @@ class Options:
         """Return the options that decide about the rows of an equation, all others at their defaults."""
         return Options(
             model=self.model, window=self.window, quadrature=self.quadrature, unknown=self.unknown,
-            rotor_inertia=self.rotor_inertia, columns=self.columns, joints=self.joints,
+            rotor_inertia=self.rotor_inertia, columns=self.columns, joints=self.joints, prefer=self.prefer,
         )  # fmt: skip
 
     def with_model(self, model: str) -> Options:
@@ -223,7 +235,7 @@ class Options:
         typed = list[Option]()
         for option in self.options_off_default():
             match option.keyword:
-                case "columns" | "quadrature" | "intervals":
+                case "columns" | "intervals":
                     return None
                 case "sensor" if isinstance(option.value, ForceSensor):
                     return None

@@ -13,9 +13,8 @@ from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import NO_EFFECT, Unidentifiable
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.robot.joint_column import StoredColumn
 from dynid.robot.parameter import Parameter, parameters_by_name
-from dynid.robot.robot import StoredRobot
+from dynid.robot.robot import StoredColumn, StoredRobot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.records import Bytes, Data, Null, StoredAs, describe_first_mistake, from_plain_data, to_plain_data
 
@@ -42,6 +41,7 @@ class EquationRecord:
     unknown: tuple[str, ...] | None = None
     holds: bool = False
     held: float = 0.0
+    prefer: tuple[str, ...] | None = None
 
 
 def record_equation(equation: Equation) -> EquationRecord:
@@ -51,6 +51,7 @@ def record_equation(equation: Equation) -> EquationRecord:
         equation.user_columns,
         equation.transmission, equation.joints, equation.rigid, equation.options.model, equation.options.window,
         equation.options.quadrature, equation.unknown, held=equation.shapes.held,
+        prefer=None if equation.options.prefer is None else tuple(equation.options.prefer),
     )  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def rebuild_equation(e: EquationRecord) -> Equation:
         raise IdentificationError("record_scale_not_positive", "equation.scale must be positive")
     options = Options(
         model=e.model, window=e.window, quadrature=e.quadrature, unknown=e.unknown or (), rotor_inertia=e.rotor_inertia,
-        columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints],
+        columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints], prefer=e.prefer,
     )  # fmt: skip
     equation = Equation.for_robot(robot, options, friction=e.friction, scale=e.scale, transmission=e.transmission)
     equation = replace(equation, shapes=replace(equation.shapes, held=e.held or 1e-4 * e.holds))
@@ -87,10 +88,12 @@ def move_robot_into_equation(data: Data) -> Data:
 
 
 def move_robot_beside_equation(data: Data) -> Data:
-    """Data of a file with the robot beside the equation; `holds` only where signs are held (newer files)."""
+    """Data of a file with the robot beside the equation; `holds` and `prefer` only where there are some (newer)."""
     del data["equation"]["holds"]
     if not data["equation"]["held"]:
         del data["equation"]["held"]
+    if data["equation"]["prefer"] is None:
+        del data["equation"]["prefer"]
     return {"robot": data["equation"].pop("robot"), **data}
 
 

@@ -28,8 +28,8 @@ from scipy.special import softmax
 from dynid.dynamics.friction import stop_width
 from dynid.dynamics.regressor import find_model
 from dynid.errors import ExcitationError
+from dynid.excitation.criteria import BaseRows
 from dynid.excitation.points import PointLimits
-from dynid.excitation.regressor_rows import BaseRows
 from dynid.messages import Wording
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits

@@ -11,17 +11,17 @@ from xml.etree.ElementTree import tostring
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dynid.dynamics.kernels.geometry import link_poses
-from dynid.errors import DynidError, ExcitationError
+from dynid.dynamics.kernels.links import link_poses
+from dynid.errors import DynidError, ExcitationError, ParserDiedError, ParserFailedError
 from dynid.messages import Message, Option
 from dynid.robot.inertia import ROTOR, Body, from_body
-from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
+from dynid.robot.io.meshes import LEVELS, MeshFolders, check_mesh_file, read_mesh_vertices
 from dynid.robot.io.mjcf import MjcfShape, read_mjcf_shapes
-from dynid.robot.io.toml_schema import describe_location
+from dynid.robot.io.toml_rows import describe_location
 from dynid.robot.io.xml import read_xml
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array, freeze, rotation_from_rpy
-from dynid.storage.files import read_toml
+from dynid.storage.files import read_toml, run_isolated
 
 MOUNT = -1
 """Link of what does not move: the robot's mount, and the obstacles."""
@@ -361,8 +361,8 @@ class RobotSolids:
     around: int = 0
 
 
-def read_collision_geometry(robot: Robot) -> tuple[Any, Message | None]:
-    """Model and geometry of pinocchio from a URDF; None, with a warning where there is one that cannot be read."""
+def read_collision_geometry(robot: Robot) -> tuple[tuple[Any, list[_UrdfShape]] | None, Message | None]:
+    """Pinocchio's model and the shapes of a URDF; None, with a warning where there are some that cannot be read."""
     path = Path(robot.source)
     if path.suffix.lower() not in (".urdf", ".xacro") or not path.is_file():
         return None, None
@@ -370,21 +370,68 @@ def read_collision_geometry(robot: Robot) -> tuple[Any, Message | None]:
     meshes = [mesh for shape in root.iter("collision") for mesh in shape.iter("mesh")]
     if next(root.iter("collision"), None) is None:
         return None, None
+    import coal  # type: ignore[import-untyped]  # noqa: F401  (before the fork)
     import pinocchio as pin
 
     folders = MeshFolders.for_urdf(path, levels=LEVELS, package_path=robot.package_path)
+    files: dict[str, None] = {}
+    remedy = ""
     try:
         for mesh in meshes:
-            mesh.set("filename", f"file://{folders.find_mesh(mesh.get('filename', ''))}")
+            found = folders.find_mesh(mesh.get("filename", ""))
+            check_mesh_file(found)
+            files[found.name] = None
+            mesh.set("filename", f"file://{found}")
         text = tostring(root, encoding="unicode")
         model = pin.buildModelFromXML(text)
-        return (model, pin.buildGeomFromUrdfString(model, text, pin.GeometryType.COLLISION)), None
-    except (ValueError, RuntimeError, DynidError) as error:
+        facts, points = run_isolated(lambda: _read_urdf_shapes(model, text))
+    except ParserDiedError as error:
+        subject = f"mesh {next(iter(files))}" if len(files) == 1 else f"one of {len(files)} meshes"
+        reason: Message | str = error.message.about(subject) if files else error.message
+    except ParserFailedError as error:
+        lines = str(error).strip().splitlines()  # those of coal begin with a place in its source
+        reason = next((line.removeprefix("message: ") for line in lines if line.startswith("message: ")), lines[0])
+    except DynidError as error:
+        reason, remedy = error.message, "name the folder of the meshes' package with {option}"
+    except (ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[-1]
-        return None, Message(
-            "self_collision_not_checked", "self-collision was not checked: {reason}",
-            "name the folder of the meshes' package with {option}", reason=reason, option=Option("package_path"),
-        )  # fmt: skip
+    else:
+        shapes = [
+            _UrdfShape(joint, np.reshape(pose, (4, 4)), x, radius)
+            for (joint, pose, radius), x in zip(facts, points, strict=True)
+        ]
+        return (model, shapes), None
+    return None, Message(
+        "self_collision_not_checked", "self-collision was not checked: {reason}", remedy, reason=reason,
+        option=Option("package_path"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _UrdfShape:
+    """A shape by the convex hull (N, 3) of its points and a radius, with its pose (4, 4) in the frame of a joint."""
+
+    joint: int
+    pose: Array
+    points: Array
+    radius: float
+
+
+def _read_urdf_shapes(model: Any, text: str) -> tuple[list[tuple[int, list[float], float]], list[Array]]:
+    """Joint, pose and radius of the shapes of a URDF, and their points.
+
+    The parsers of meshes are compiled code that damaged files crash: this runs in a process of its own.
+    """
+    import pinocchio as pin
+
+    facts, points = [], []
+    for part in pin.buildGeomFromUrdfString(model, text, pin.GeometryType.COLLISION).geometryObjects:
+        if (shape := _points_of_shape(part.geometry)) is not None:
+            if not np.isfinite(shape[0]).all():
+                raise ValueError("a shape has coordinates that are not finite")
+            facts.append((int(part.parentJoint), part.placement.homogeneous.ravel().tolist(), shape[1]))
+            points.append(shape[0])
+    return facts, points
 
 
 def robot_solids(robot: Robot, limits: Limits) -> RobotSolids:
@@ -451,7 +498,7 @@ def _points_of_mjcf_shape(shape: MjcfShape) -> tuple[Array, float]:
     return _box_corners(2.0 * size), 0.0
 
 
-def _urdf_solids(robot: Robot, model: Any, geometry: Any) -> tuple[Solid, ...]:
+def _urdf_solids(robot: Robot, model: Any, shapes: list[_UrdfShape]) -> tuple[Solid, ...]:
     """Convex hulls of collision geometry in the frames of the robot's links, found by the poses of both at zero."""
     import pinocchio as pin
 
@@ -463,25 +510,21 @@ def _urdf_solids(robot: Robot, model: Any, geometry: Any) -> tuple[Solid, ...]:
     pin.forwardKinematics(model, data, q)
     poses = link_poses(robot, np.zeros((1, len(robot.tree_joints))))
     solids = []
-    for part in geometry.geometryObjects:
-        carrier = part.parentJoint
+    for shape in shapes:
+        carrier = shape.joint
         while carrier and model.names[carrier] not in own:
             carrier = model.parents[carrier]
         k = own[model.names[carrier]] if carrier else MOUNT
-        shape = _points_of_shape(part.geometry)
-        if shape is None:
-            continue
-        points, radius = shape
-        T = data.oMi[part.parentJoint] * part.placement
-        world = points @ T.rotation.T + T.translation
+        T = data.oMi[shape.joint].homogeneous @ shape.pose
+        world = shape.points @ T[:3, :3].T + T[:3, 3]
         inside = (world - poses.position[k][0]) @ poses.rotation[k][0]
-        solids.append(Solid(robot.links[k].name if k != MOUNT else "mount", k, inside, radius))
+        solids.append(Solid(robot.links[k].name if k != MOUNT else "mount", k, inside, shape.radius))
     return tuple(solids)
 
 
 def _points_of_shape(shape: Any) -> tuple[Array, float] | None:
     """Points and radius of one of coal's shapes, in its own frame; prisms stand around cylinders and cones."""
-    import coal  # type: ignore[import-untyped]
+    import coal
 
     match shape:
         case coal.Box():

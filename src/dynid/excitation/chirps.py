@@ -151,7 +151,7 @@ def _violation(found: Excitation, shape: ChirpShape, bounds: Limits) -> tuple[Me
     return None, everywhere
 
 
-def _room(start: Array, bounds: Limits) -> Array:
+def _available_amplitude(start: Array, bounds: Limits) -> Array:
     """Amplitude (n,) that positions allow about the start."""
     middle, half = middle_and_half_range(bounds)
     room = np.where(np.isfinite(half), half - np.abs(start - np.where(np.isfinite(half), middle, start)), LARGEST)
@@ -205,7 +205,7 @@ def _chirps(start: Array, bounds: Limits, share: Array) -> Array:
         f = low * np.exp(ratio * x)
         phase = 2.0 * np.pi * np.cumsum(f) / _FINE + 0.7 * j
         w = 2.0 * np.pi * f
-        most = (_room(start, bounds)[j] + 0.0 * w, bounds.velocity[j] / w, bounds.acceleration[j] / w**2,
+        most = (_available_amplitude(start, bounds)[j] + 0.0 * w, bounds.velocity[j] / w, bounds.acceleration[j] / w**2,
                 bounds.jerk[j] / w**3)  # fmt: skip
         amplitude = 0.9 * np.sum([np.maximum(x, 1e-9) ** -4.0 for x in most], axis=0) ** -0.25  # the least, smoothly
         out[:, j] += share[j] * amplitude * _fade(t, CHIRP, 1.0) * np.sin(phase)
@@ -218,7 +218,7 @@ def _steps(start: Array, bounds: Limits, share: Array) -> Array:
     pause = np.zeros(int(0.25 * _FINE))
     signs = [1.0 if k % 2 == 0 else -1.0 for k in range(STEPS)]
     for j in range(len(start)):
-        size = 0.6 * share[j] * _room(start, bounds)[j]
+        size = 0.6 * share[j] * _available_amplitude(start, bounds)[j]
         rise = _rise(_duration(size, bounds, j))
         for sign in signs:
             wave = np.concatenate([rise, np.ones_like(pause), 1.0 - rise, pause])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.kernels.geometry import Poses, link_poses
+from dynid.dynamics.kernels.links import Poses, link_poses
 from dynid.errors import ExcitationError
 from dynid.excitation.cell import MJCF, MOUNT, URDF, Cell, Plane, RobotSolids, Solid, last_link, robot_solids
 from dynid.excitation.distances import Contacts, Distances, Frames, cross
@@ -26,8 +26,6 @@ from dynid.robot.transform import Array
 
 SAFETY = 0.01
 """Links nearer than this (m) count as colliding."""
-RATE = 20.0
-"""Samples per second at which links are looked at where nothing is proven."""
 PENALTY, SPEED_PENALTY = 0.02, 0.05
 """Missing clearance (m) and share of excess speed, at every sample, that have a penalty of 1."""
 BUFFER = 0.004
@@ -83,7 +81,7 @@ class Repair:
 
     def remedy(self) -> str:
         """Words on what to do."""
-        said = [f"move '{name}' by ({', '.join(f'{x:.3f}' for x in way)}) m" for name, way in self.moves.items()]
+        said = [f"move '{name}' by ({', '.join(f'{x:z.3f}' for x in way)}) m" for name, way in self.moves.items()]
         words = [", ".join(said[:MOST_MOVES])] if 0 < len(said) <= MOST_MOVES else []
         if self.clearance is not None:
             words.append(f"ask for a clearance of at most {self.clearance:.3f} m")
@@ -308,13 +306,6 @@ class Clearance(Distances):
         return value, gq, gv
 
     # Postures, and the proof for all time.
-
-    def first_self_collision(self, motion: Motion) -> Violation | None:
-        """Two links that come nearer than SAFETY along a motion, at RATE samples per second."""
-        step = max(1, round(1.0 / (RATE * float(np.median(np.diff(motion.t))))))
-        slack, nearest = self.slack(motion.q[::step])
-        k = int(np.argmax(slack < 0.0))
-        return replace(nearest[k], time=float(motion.t[::step][k])) if slack[k] < 0.0 else None
 
     def slack(self, q: Array) -> tuple[Array, list[Violation]]:
         """Distance beyond what is needed at postures q (N, n), (N,), and what is nearest there."""
@@ -571,8 +562,6 @@ def _checked(clearance: Clearance, effort: Effort | None) -> list[Message]:
         said.append(Message("tool_speed_proven", "the tool's speed, at every instant"))
     if clearance.proves:
         said.append(Message("self_collision_proven", "links keep {safety:g} m apart, at every instant", safety=SAFETY))
-    elif clearance.exact:
-        said.append(Message("self_collision_sampled", "links keep apart, at {rate:g} samples per second", rate=RATE))
     return said
 
 

@@ -17,7 +17,7 @@ from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.bound import StateBox, check_bound_available, find_bound
 from dynid.excitation.cell import CAPSULES, Cell, read_cell, robot_solids
 from dynid.excitation.clearance import Clearance, Violation, postures_that_hold
-from dynid.excitation.criteria import NAMES, Prediction, find_criterion, random_states
+from dynid.excitation.criteria import NAMES, BaseRows, Prediction, find_criterion, random_states
 from dynid.excitation.excitation import Excitation, find_limits, noise_per_channel, read_motion_csv
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
@@ -26,18 +26,16 @@ from dynid.excitation.fourier_search import (
     random_coefficients,
     refine_best_series,
     scale_to_limits,
-    search_series_from_start,
+    search_series,
     torque_check_rate,
     violation_of_series,
 )
-from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
 from dynid.excitation.points_search import TORQUE_RATE, design_points, violation_of_path
 from dynid.excitation.quintics import Quintics
-from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, limits_within_margin, middle_and_half_range
-from dynid.excitation.starts import Candidates, random_points, run_starts
-from dynid.excitation.torque_limits import Effort
+from dynid.excitation.starts import Candidates, SearchHistory, random_points
+from dynid.excitation.torque_limits import CONFINED, Effort
 from dynid.messages import Message, Option, Wording
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
@@ -47,10 +45,15 @@ if TYPE_CHECKING:
     from dynid.estimation.identification import Identification
     from dynid.excitation.information import Information
 
+SHORTEST, LONGEST = 1e-2, 1e5
+"""Periods that can be asked for, s."""
+MOST = {"harmonics": 50, "starts": 100_000, "periods": 100_000}
+"""Counts that can be asked for; the instants of extreme values of a series cost the cube of its harmonics."""
 PERIOD = 10.0
 BALANCED = (1.0, 0.03)
 """Weights of condition and scaling where none are given."""
-STARTS = 8
+STARTS, DRAWN = 8, 24
+"""Starts where none are given; those of a series without a cell, of which a few go to their end."""
 NOISE_SHARE = 0.01
 """Noise of torques that criterion v assumes where none is given, as a share of each joint's effort limit."""
 NOTABLE = 3.0
@@ -200,7 +203,7 @@ def design_excitation(
     box = StateBox.for_rows(rows, whole, sigma) if bound else None
     left = None if time_budget is None else _time_for_search(time_budget, time.monotonic() - began, prepared)
     search = _Search(
-        rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, left, on_progress,
+        rows, bounds, effort, criterion, weights, starts, seed, sigma, left, on_progress,
         _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell, tuple(begin),
     )  # fmt: skip
     if shape == "points":
@@ -220,6 +223,9 @@ def design_excitation(
         from dynid.excitation.chirps import add_chirps_and_steps
 
         found = add_chirps_and_steps(found, bounds)
+    held = None if effort is None else effort.held_postures(bounds)
+    if held is not None and held.share < CONFINED:
+        found = replace(found, warnings=(*found.warnings, held.warning()))
     found = replace(found, limits=whole)
     if box is not None:
         try:
@@ -348,7 +354,7 @@ class _Search:
     effort: Effort | None
     criterion: str
     weights: tuple[float, ...]
-    starts: int
+    starts: int | None
     seed: int
     noise: Array | None
     time_budget: float | None
@@ -424,10 +430,20 @@ def _check_arguments(
             "duration_not_positive", "the duration must be a positive number of seconds, got {duration}",
             duration=duration,
         )  # fmt: skip
+    if duration is not None and not SHORTEST <= duration <= LONGEST:
+        raise ExcitationError(
+            "duration_out_of_range", "a duration of {duration:g} s is outside of {shortest:g} to {longest:g} s",
+            duration=duration, shortest=SHORTEST, longest=LONGEST,
+        )  # fmt: skip
     for name, value in (("harmonics", harmonics), ("starts", 1 if starts is None else starts), ("periods", periods)):
         if value < 1:
             raise ExcitationError(
                 "count_below_one", "{option} must be at least 1, got {value}", option=name, value=value,
+            )  # fmt: skip
+        if value > MOST[name]:
+            raise ExcitationError(
+                "count_too_large", "{option} must be at most {most}, got {value}", option=name, most=MOST[name],
+                value=value,
             )  # fmt: skip
     if time_budget is not None and not time_budget > 0.0:
         raise ExcitationError(
@@ -576,23 +592,20 @@ def _check_room_to_move(limits: Limits, period: float, names: tuple[str, ...]) -
 
 def _design_fourier(search: _Search, period: float, harmonics: int, periods: int) -> Excitation:
     """Search a Fourier series, and add entry and exit."""
-    rows, limits, effort, criterion, starts = search.rows, search.limits, search.effort, search.criterion, search.starts
+    rows, limits, effort, criterion = search.rows, search.limits, search.effort, search.criterion
     names = rows.robot.joint_names
     _check_room_to_move(limits, period, names)
     _check_holding_torques(effort, limits, names)
-    warnings: list[Message] = []
-    clearance = None if search.cell is None else Clearance.for_robot(rows.robot, limits, search.cell)
+    clearance, warnings = _find_clearance(search)
     problem = FourierProblem(
         rows, criterion, search.weights, search.noise, limits, effort, period, harmonics, search.target,
         search.information, clearance,
     )  # fmt: skip
-    if clearance is not None:
-        warnings += [*clearance.cell.warnings, *clearance.notes]
-        _check_free_postures(clearance, limits, search.rest, search.effort)
     problem = replace(problem, begin=_coefficients_to_begin_with(problem, search.begin))
+    starts = search.starts or (DRAWN if clearance is None else STARTS)
     seeds = [*range(-1, -1 - len(problem.begin), -1), *(1000 * search.seed + k for k in range(starts))]
     deadline = time.monotonic() + (np.inf if search.time_budget is None else search.time_budget)
-    candidates = run_starts(search_series_from_start, problem, seeds, search.time_budget, search.on_progress)
+    candidates = search_series(problem, seeds, search.time_budget, search.on_progress)
     if not candidates.interrupted:
         candidates = refine_best_series(problem, candidates, lambda: deadline - time.monotonic())
     if candidates.interrupted:
@@ -600,37 +613,19 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
             "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
             finished=len(candidates.found), starts=len(seeds),
         ))  # fmt: skip
-    links, said = _links_to_look_at(rows.robot, limits) if clearance is None else (None, [])
-    warnings += said
     first = scale_to_limits(problem, random_coefficients(problem, 1000 * search.seed) * 0.1)[0]
-    refused, collides = Message("no_starts", "no start was tried"), False
+    refused = Message("no_starts", "no start was tried")
     for place, (value, series) in enumerate(candidates.found):
         try:
             shape = _motion_from_rest_to_rest(problem, value, series.y, periods, search.rest)
         except ExcitationError as error:
             refused = error.message
             continue
-        hit = None if links is None else links.first_self_collision(shape.motion(100.0))
-        if hit is None:
-            history = _search_history(criterion, seeds, candidates, place)
-            return Excitation(
-                rows.robot,
-                shape,
-                rows,
-                limits,
-                criterion,
-                value,
-                first,
-                tuple(warnings),
-                effort,
-                history,
-                search.noise,
-                search.information,
-                clearance,
-            )
-        collides, refused = True, _self_collision(hit)
-    if collides and clearance is None and not candidates.interrupted:  # once more, with links kept apart in the search
-        return _design_fourier(replace(search, cell=Cell()), period, harmonics, periods)
+        history = _search_history(criterion, seeds, candidates, place)
+        return Excitation(
+            rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, search.noise,
+            search.information, clearance,
+        )  # fmt: skip
     raise ExcitationError(
         "no_valid_motion", "none of {starts} starts gives a valid motion: {reason}", "{remedy}",
         **(dict(refused.facts) | {
@@ -661,20 +656,19 @@ def _other_design(number: int) -> ExcitationError:
     )  # fmt: skip
 
 
-def _links_to_look_at(robot: Robot, limits: Limits) -> tuple[Clearance | None, list[Message]]:
-    """Links with the shapes of the robot's file, None where it has none, and a warning where they cannot be read."""
+def _find_clearance(search: _Search) -> tuple[Clearance | None, list[Message]]:
+    """What has to stay apart, with warnings: the cell, and links from one another where a file gives their shapes.
+
+    None without a cell for links that would be capsules: how thick they are is a guess. ExcitationError where no
+    posture is free.
+    """
+    robot, limits = search.rows.robot, search.limits
     own = robot_solids(robot, limits)
-    if own.kind == CAPSULES:
+    if search.cell is None and own.kind == CAPSULES:
         return None, [] if own.unread is None else [own.unread]
-    return Clearance.for_robot(robot, limits, Cell(), own), []
-
-
-def _self_collision(hit: Violation) -> Message:
-    """Message on two links that collide."""
-    return Message(
-        "self_collision", "the robot would collide with itself: {first} and {second} at {time:.2f} s",
-        "narrow the position limits, or try another seed", first=hit.link, second=hit.other, time=hit.time,
-    )  # fmt: skip
+    clearance = Clearance.for_robot(robot, limits, search.cell or Cell(), own)
+    _check_free_postures(clearance, limits, search.rest, search.effort)
+    return clearance, [*clearance.cell.warnings, *clearance.notes]
 
 
 def _check_free_postures(clearance: Clearance, limits: Limits, rest: Array | None, effort: Effort | None) -> None:
@@ -728,7 +722,9 @@ def _check_holding_torques(effort: Effort | None, limits: Limits, names: tuple[s
 def _search_history(criterion: str, seeds: list[int], candidates: Candidates[FoundSeries], place: int) -> SearchHistory:
     """History of all starts; that at `place` of the ranking was chosen, those before it were refused."""
     descents = {
-        seeds.index(series.seed): series.recorder.descent(seeds.index(series.seed), value, refused=k < place)
+        seeds.index(series.seed): series.recorder.descent(
+            seeds.index(series.seed), value, refused=k < place, dropped=series.dropped
+        )
         for k, (value, series) in enumerate(candidates.found)
         if np.isfinite(value)
     }
@@ -809,13 +805,9 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
             rows=r, parameters=len(rows.names),
         )  # fmt: skip
     deadline = time.monotonic() + (search.time_budget if search.time_budget is not None else 1e9)
-    warnings: list[Message] = []
-    clearance = None if search.cell is None else Clearance.for_robot(rows.robot, limits, search.cell)
-    if clearance is not None:
-        warnings += [*clearance.cell.warnings, *clearance.notes]
-        _check_free_postures(clearance, limits, search.rest, search.effort)
-    courses: list[SearchHistory] = []
     moves = bool(np.isfinite(limits.acceleration).any())
+    clearance, warnings = _find_clearance(search) if moves else (None, [])
+    courses: list[SearchHistory] = []
     for number, earlier in enumerate(search.begin):
         given = earlier.shape
         if not isinstance(given, PointsShape) or given.q.shape != (r + 1, rows.robot.n):
@@ -824,7 +816,7 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
             raise _other_design(number)
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
-        starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
+        starts=search.starts or STARTS, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
         on_progress=search.on_progress, on_history=courses.append, target=search.target,
         begin=[earlier.shape for earlier in search.begin],  # type: ignore[misc]
         clearance=clearance,
@@ -834,14 +826,6 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
         _check_approach(search, clearance, shape)
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings += [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
-    if shape.path is not None and clearance is None:
-        links, said = _links_to_look_at(rows.robot, limits)
-        warnings += said
-        hit = None if links is None else links.first_self_collision(shape.motion(100.0))
-        if hit is not None and stopped:
-            raise ExcitationError(_self_collision(hit))
-        if hit is not None:  # once more, with links kept apart in the search
-            return _design_by_points(replace(search, cell=Cell()), points)
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.rows_per_sample)
     judge = find_criterion(

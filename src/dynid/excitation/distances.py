@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.closing import REACHED
-from dynid.dynamics.kernels.geometry import Integers, Poses, link_poses
+from dynid.dynamics.kernels.links import Integers, Poses, link_poses
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
 from dynid.excitation.cell import MOUNT, Plane, Solid
 from dynid.excitation.shape import Extremes

@@ -16,8 +16,7 @@ from scipy.interpolate import make_interp_spline
 from dynid.concurrency import cached_property
 from dynid.errors import ExcitationError, MotionError
 from dynid.excitation.bound import CriterionBound, excess_over_bound
-from dynid.excitation.criteria import condition_number, scaling_number
-from dynid.excitation.regressor_rows import BaseRows
+from dynid.excitation.criteria import BaseRows, condition_number, scaling_number
 from dynid.excitation.shape import Shape, use_of_limits
 from dynid.messages import Message
 from dynid.robot.motion import Motion
@@ -27,8 +26,8 @@ from dynid.storage.files import write_text
 
 if TYPE_CHECKING:
     from dynid.excitation.clearance import BeforeRun, Clearance
-    from dynid.excitation.history import SearchHistory
     from dynid.excitation.information import Information
+    from dynid.excitation.starts import SearchHistory
     from dynid.excitation.torque_limits import Effort
 
 
@@ -246,7 +245,13 @@ def find_limits(robot: Robot, given: Mapping[str, object] | None) -> Limits:
             raise ExcitationError(
                 "values_not_numeric", "limits: {limit} must be numbers of shape {expected}", limit=key, expected=shape,
             ) from error  # fmt: skip
-        if value.shape != shape or np.isnan(value).any():
+        if value.shape == shape and np.isnan(value).any():
+            joint = robot.joint_names[int(np.argwhere(np.isnan(value))[0, 0])]
+            raise ExcitationError(
+                "limit_not_a_number", "limits: the {limit} limit of joint '{joint}' is NaN",
+                "give a number, inf where there is no limit", limit=key, joint=joint,
+            )  # fmt: skip
+        if value.shape != shape:
             raise ExcitationError(
                 "wrong_shape", "limits: {limit} must be numbers of shape {expected}, got shape {shape}", limit=key,
                 expected=shape, shape=value.shape,

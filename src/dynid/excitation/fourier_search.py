@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.optimize
 
 from dynid.excitation.clearance import BUFFER, Clearance, Violation
-from dynid.excitation.criteria import Criterion, criterion_of_repeated_rows, find_criterion
+from dynid.excitation.criteria import BaseRows, Criterion, criterion_of_repeated_rows, find_criterion
 from dynid.excitation.fourier import Basis, derivative_peaks, series_extremes
-from dynid.excitation.history import Recorder
-from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Extremes, middle_and_half_range
-from dynid.excitation.starts import Candidates
+from dynid.excitation.starts import Candidates, Recorder, run_starts
 from dynid.excitation.torque_limits import Effort
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
@@ -79,6 +78,11 @@ STAGES: Stages = ((4.0, 20.0, 60), (8.0, 40.0, 80), (16.0, 80.0, 80), (40.0, 200
 LAST_STAGES = ((200.0, 2000.0, 120), (600.0, 6000.0, 60))
 GIVEN, REFINED = 2, 2
 """First stage of starts that are not random; how many of the best starts the last stages follow for."""
+ROUNDS = ((1, 2, 0.4), (2, 8, 0.26), (len(STAGES), 0, 0.34))
+"""Rounds of a search: up to which stage, of how many starts one goes on, share of the time. How good a start ends shows
+after its first stages: of 15 for a Panda the two best after the second were the two best at the end."""
+FINISHED = 3
+"""So many starts go on at least; searches with no more than these are not divided."""
 
 SAMPLES = 100
 """Samples of a period while searching; the true figures are taken over twice as many."""
@@ -156,28 +160,80 @@ class FourierProblem:
 class FoundSeries:
     """Valid coefficients y (n, 2 H + 1), positions counted from mid-range, and how the search came to them.
 
-    x: the free coefficients behind them, before any shrinking.
+    x: the free coefficients behind them, before any shrinking; dropped: others were better after its first stages.
     """
 
     seed: int
     y: Array
     recorder: Recorder
     x: Array
+    dropped: bool = False
 
 
-def search_series_from_start(
-    problem: FourierProblem, seed: int, time_left: Callable[[], float]
-) -> tuple[float, FoundSeries]:
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchRound:
+    """Stages through which starts go; known: what earlier rounds found, by seed, from which they go on."""
+
+    problem: FourierProblem
+    stages: Stages = STAGES
+    known: Mapping[int, FoundSeries] = field(default_factory=dict)
+
+
+def search_series_from_start(part: SearchRound, seed: int, time_left: Callable[[], float]) -> tuple[float, FoundSeries]:
     """Search coefficients from one start, random where its seed is not negative, else from what the problem holds.
 
     Return the true criterion, infinite where torque limits stop it.
     """
+    problem, known = part.problem, part.known.get(seed)
+    if known is not None:
+        known.recorder.resume_clock()
+        return _search_series(problem, seed, known.x, part.stages, known.recorder, time_left)
     if seed < 0:
         return _search_series(problem, seed, problem.begin[-1 - seed], STAGES[GIVEN:], Recorder(), time_left)
     x = random_coefficients(problem, seed)
     if problem.clearance is not None:
         x[:, 0] = problem.clearance.free_posture(problem.limits, seed, problem.effort) - problem.mid_range
-    return _search_series(problem, seed, x, STAGES, Recorder(), time_left)
+    return _search_series(problem, seed, x, part.stages, Recorder(), time_left)
+
+
+def search_series(
+    problem: FourierProblem,
+    seeds: list[int],
+    time_budget: float | None,
+    on_progress: Callable[[str, float], None] | None,
+) -> Candidates[FoundSeries]:
+    """Search from starts in rounds, after each of which the better ones go on; seeds below 0 join in the last.
+
+    Where there is a cell all starts go to their end: what they are worth shows when its limits are kept.
+    """
+    drawn, given = [seed for seed in seeds if seed >= 0], [seed for seed in seeds if seed < 0]
+    rounds = ROUNDS if problem.clearance is None and len(drawn) > FINISHED else ((len(STAGES), 0, 1.0),)
+    deadline = time.monotonic() + (np.inf if time_budget is None else time_budget)
+    found: dict[int, tuple[float, FoundSeries]] = {}
+    going, first, done, stopped = drawn, 0, 0.0, False
+    for last, divisor, share in rounds:
+        ahead, done = done, done + share
+
+        def report(text: str, part: float, ahead: float = ahead, share: float = share) -> None:
+            """Report the progress of a round as that of all."""
+            if on_progress is not None:
+                on_progress(text, ahead + share * part)
+
+        left = deadline - time.monotonic()
+        budget = None if time_budget is None else max(left * share / (1.0 - ahead), 0.0)
+        known = {seed: found[seed][1] for seed in going if seed in found}
+        round_seeds = going if divisor else [*given, *going]
+        part = SearchRound(problem, STAGES[first:last], known)
+        began = time.monotonic()
+        candidates = run_starts(search_series_from_start, part, round_seeds, budget, report)
+        found |= {series.seed: (value, series) for value, series in candidates.found}
+        stopped |= candidates.interrupted
+        if candidates.interrupted and (budget is None or time.monotonic() < began + budget):
+            break  # by the user
+        ended = [series.seed for _, series in candidates.found]
+        going, first = ended[: max(FINISHED, len(drawn) // divisor)] if divisor else ended, last
+    ranked = [(value, replace(one, dropped=one.seed not in going)) for value, one in found.values()]
+    return Candidates(tuple(sorted(ranked, key=lambda item: item[0])), stopped)
 
 
 def refine_best_series(

@@ -23,7 +23,7 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.estimation.regression.rows import LEAD
 from dynid.excitation.criteria import AddedCriterion, Criterion, PredictionVariance, find_criterion
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 from dynid.messages import Option
 from dynid.payload.identify_payload import is_same_robot
 from dynid.payload.two_runs import find_carrier, payload_names
@@ -32,7 +32,7 @@ from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
-    from dynid.excitation.regressor_rows import BaseRows
+    from dynid.excitation.criteria import BaseRows
     from dynid.robot.motion import Motion
     from dynid.robot.robot import Robot
 

@@ -10,14 +10,12 @@ from scipy.optimize import OptimizeResult, minimize
 
 from dynid.errors import DeadPointError, ExcitationError, LoopError
 from dynid.excitation.clearance import BUFFER, Clearance, Violation
-from dynid.excitation.criteria import Criterion, SmoothValue, condition_number, find_criterion
-from dynid.excitation.history import Recorder, SearchHistory
+from dynid.excitation.criteria import BaseRows, Criterion, SmoothValue, condition_number, find_criterion
 from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.quintics import PathGradient, excess_over_bounds, hermite_values
-from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits
-from dynid.excitation.starts import run_starts
-from dynid.excitation.torque_limits import Effort
+from dynid.excitation.starts import Recorder, SearchHistory, run_starts
+from dynid.excitation.torque_limits import CONFINED, Effort
 from dynid.messages import Message, Wording
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array, freeze
@@ -124,8 +122,9 @@ CLOSE = 1.01
 """What making a motion valid may cost at the end of a search."""
 CELL_WEIGHT = 0.1
 """Of the penalty of missing clearance beside squared relative excesses over the limits."""
-DRAWN_TOGETHER = 0.3
-"""Share of their distance to a free posture to which points of a start are drawn in a cell."""
+DRAWN_TOGETHER, DRAWN_NEARER = 0.3, (0.15, 0.08, 0.04, 0.02)
+"""Share of their distance to a free posture to which points of a start are drawn in a cell; shares that are tried where
+torques hold few postures."""
 WALL = 1e6
 """What the search sees where a closed loop cannot follow."""
 BASIS = hermite_values(np.arange(1.0, INSTANTS + 1.0) / (INSTANTS + 1.0))
@@ -208,16 +207,32 @@ class PointsSearch:
         tight = self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque])
         return replace(self, tight=tight, buffer=self.buffer + more)
 
-    def start_in_free_posture(self, z: Array, seed: int) -> Array:
-        """The variables z of a start with its points drawn together about a free posture, where there is a cell."""
-        if self.clearance is None:
+    def start_near_refuge(self, z: Array, seed: int) -> Array:
+        """The variables z of a start with its points drawn together about a posture where the robot can stay.
+
+        In a cell that is a free one, else the easiest to hold where torques hold the robot still in few postures.
+        """
+        box = self.unknowns.box
+        if self.clearance is not None:
+            free = self.clearance.free_posture(box.position_limits(), seed, self.effort)
+            return self._drawn_together(z, free, DRAWN_TOGETHER)
+        held = None if self.effort is None else self.effort.held_postures(box.position_limits(), seed)
+        if self.effort is None or held is None or held.share >= CONFINED:
             return z
+        for share in (DRAWN_TOGETHER, *DRAWN_NEARER):
+            found = self._drawn_together(z, held.easiest, share)
+            shares = self.effort.holding_torque_shares(self.unknowns.points_at(found).exciting_motion().q)
+            if (shares.max(axis=1) < 1.0).mean() > CONFINED:
+                break
+        return found
+
+    def _drawn_together(self, z: Array, posture: Array, share: float) -> Array:
+        """The variables z with points and poses of rest at a share of their distance to a posture (n,)."""
         box, z = self.unknowns.box, z.copy()
-        free = (self.clearance.free_posture(box.position_limits(), seed, self.effort) - box.middle) / box.reach
-        size = self.unknowns.points * len(box.reach)
+        about, size = (posture - box.middle) / box.reach, self.unknowns.points * len(box.reach)
         for part in (z[:size], z[3 * size : 3 * size + 2 * len(box.reach)]):
             x = np.sin(part).reshape(-1, len(box.reach))
-            part[:] = np.arcsin(np.clip(free + DRAWN_TOGETHER * (x - free), -0.98, 0.98)).ravel()
+            part[:] = np.arcsin(np.clip(about + share * (x - about), -0.98, 0.98)).ravel()
         return z
 
     def make_valid(self, z: Array, time_left: Callable[[], float]) -> tuple[float, PointsShape | None]:
@@ -453,7 +468,7 @@ def search_points_from_start(
     else:
         rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(drawn + 1)[drawn])
         z = search.unknowns.random_start(rng)
-        best = BestShape(search, search.start_in_free_posture(z, seed + drawn))
+        best = BestShape(search, search.start_near_refuge(z, seed + drawn))
     for number, stage in enumerate(stages):
         if number == len(stages) - 1:
             search = search.with_fine_instants()

@@ -6,14 +6,37 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.excitation.criteria import BaseRows
 from dynid.excitation.quintics import PathGradient, Quintics, hermite_values, penalty_along_path
-from dynid.excitation.regressor_rows import BaseRows
+from dynid.excitation.shape import middle_and_half_range
+from dynid.messages import Message
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
 
 _SAFETY = 0.97
 """The optimiser keeps this share of a torque limit, the check all of it."""
+
+
+_POSTURES, CONFINED = 500, 0.5
+"""Random postures that are tried; a robot that torques can hold still in less than this share of them is confined."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldPostures:
+    """Share of the postures inside the limits that torques can hold, the easiest one (n,), and who lacks most often."""
+
+    share: float
+    easiest: Array
+    joint: str
+
+    def warning(self) -> Message:
+        """Message on torques that keep a motion from most of its range."""
+        return Message(
+            "efforts_confine_motion", "the effort limits can hold the robot still in {percent:.2g} % of the postures "
+            "inside the position limits only, most often for joint '{joint}': the motion is confined to these",
+            "raise that limit, or take load off, for a better design", percent=100.0 * self.share, joint=self.joint,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,3 +94,16 @@ class Effort:
     def holding_torque_shares(self, q: Array) -> Array:
         """Torques (N, n) that hold the robot still at poses q (N, n), over their limits."""
         return np.abs(self.torque_shares(Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))))
+
+    def held_postures(self, limits: Limits, seed: int = 0) -> HeldPostures | None:
+        """Which of random postures inside the position limits can be held; None where loops need not close in them."""
+        robot = self.rows.robot
+        if robot.closures:
+            return None
+        middle, half = middle_and_half_range(limits)
+        half = np.where(np.isfinite(half), half, np.pi)
+        q = middle + half * np.random.default_rng(seed).uniform(-1.0, 1.0, (_POSTURES, len(half)))
+        shares = self.holding_torque_shares(q)
+        most = shares.max(axis=1)
+        joint = robot.joint_names[int(np.argmax((shares >= 1.0).mean(axis=0)))]
+        return HeldPostures(float((most < 1.0).mean()), q[int(np.argmin(most))], joint)

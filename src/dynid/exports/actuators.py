@@ -8,6 +8,7 @@ from xml.parsers import expat
 
 import numpy as np
 
+from dynid.actuators.controller import Controller
 from dynid.actuators.identify_actuators import Actuators
 from dynid.errors import ExportError
 from dynid.exports.mjcf import ElementBytes, attribute_edits
@@ -34,7 +35,30 @@ def actuator_notes(result: Actuators) -> tuple[Message, ...]:
             "offset_not_in_file", "the file holds no constant torques, which joints {joints} have", "shift their "
             "commands by the zero offsets of the result", joints=clear,
         ))  # fmt: skip
+    c = result.controller
+    if result.sensor_delay > 0.0:
+        notes.append(Message(
+            "sensor_delay_not_in_file", "the file holds no sensor delay of {lag:.2g} ms", "a simulator without it "
+            "needs kd lower by kp times it, and armature by kd times it", lag=1e3 * result.sensor_delay,
+        ))  # fmt: skip
+    lost = [name for name, x in (("rate limits of commands", np.isfinite(c.rate_limit)), ("dead bands", c.dead_band))
+            if np.any(x)]  # fmt: skip
+    if lost:
+        notes.append(Message(
+            "limits_not_in_file", "the file holds no {lost}", "apply them to the commands that you send", lost=lost,
+        ))  # fmt: skip
     return tuple(notes)
+
+
+def _servo_gains(c: Controller, j: int) -> tuple[float, float, float, float]:
+    """Gain, kp, kd and torque limit of one joint in N m: those of a servo by its stall torque and back-EMF."""
+    gain, kp, kd, limit = (float(np.nan_to_num(x[j])) for x in (c.gain, c.kp, c.kd, c.max_torque))
+    limit = float(c.max_torque[j])
+    if c.kind[j] != "servo":
+        return gain, kp, kd, limit
+    kt = float(np.nan_to_num(c.torque_constant[j]))
+    stall = kt * float(c.voltage[j]) / float(c.resistance[j])
+    return stall, kp * stall, kd * stall + kt**2 / float(c.resistance[j]), min(limit, stall)
 
 
 def with_actuators(data: bytes, result: Actuators) -> bytes:
@@ -44,31 +68,38 @@ def with_actuators(data: bytes, result: Actuators) -> bytes:
     edits: list[tuple[int, int, bytes]] = []
     missing = []
     for j, joint in enumerate(result.robot.joint_names):
-        limit = c.max_torque[j]
+        gain, kp, kd, limit = _servo_gains(c, j)
         force = {"forcerange": f"{-limit:.6g} {limit:.6g}"} if math.isfinite(limit) else {}
         if joint not in own:
             missing.append((j, joint, force))
             continue
         tag, element = own[joint]
-        kp, kd = (repr(float(np.nan_to_num(x[j]))) for x in (c.kp, c.kd))
         new: dict[str, str | None] = dict(force)
         if tag == "position":
-            new |= {"kp": kp, "kv": kd, "dampratio": None}
+            new |= {"kp": repr(kp), "kv": repr(kd), "dampratio": None}
         elif tag == "velocity":
-            new |= {"kv": kd}
+            new |= {"kv": repr(kd)}
+        elif tag == "motor" and c.kind[j] == "current" and gain != 1.0:
+            new |= {"gear": repr(gain)}
         elif tag == "general" and c.kind[j] == "position":
-            new |= {"gainprm": kp, "biasprm": f"0 -{kp} -{kd}", "biastype": "affine"}
+            new |= {"gainprm": repr(kp), "biasprm": f"0 -{kp!r} -{kd!r}", "biastype": "affine"}
         edits += attribute_edits(
             data, element, {k: v for k, v in new.items() if v is not None or k in element.attributes}
         )
     if missing:
         lines = []
         for j, joint, force in missing:
-            tag = {"position": "position", "velocity": "velocity"}.get(c.kind[j], "motor")
-            gains = {"position": {"kp": c.kp[j], "kv": c.kd[j]}, "velocity": {"kv": c.kd[j]}}.get(tag, {})
+            gain, kp, kd, _ = _servo_gains(c, j)
+            if c.kind[j] == "position" or (c.kind[j] == "servo" and kp > 0.0):
+                tag, gains = "position", {"kp": repr(kp), "kv": repr(kd)}
+            elif c.kind[j] == "velocity":
+                tag, gains = "velocity", {"kv": repr(kd)}
+            elif c.kind[j] == "servo":  # its control is the duty
+                tag, gains = "general", {"gainprm": repr(gain), "biastype": "affine", "biasprm": f"0 0 -{kd!r}"}
+            else:
+                tag, gains = "motor", {} if gain == 1.0 else {"gear": repr(gain)}
             words = [f'{tag} name="{xml_attribute(joint)}" joint="{xml_attribute(joint)}"']
-            words += [f'{key}="{float(np.nan_to_num(x))!r}"' for key, x in gains.items()]
-            words += [f'{key}="{text}"' for key, text in force.items()]
+            words += [f'{key}="{text}"' for key, text in (gains | force).items()]
             lines.append(f"    <{' '.join(words)}/>")
         text = "  <actuator>\n" + "\n".join(lines) + "\n  </actuator>\n"
         edits.append((end, end, text.encode()))

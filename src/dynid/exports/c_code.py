@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.dynamics.friction import HARMONICS, REST, STILL, stop_width
-from dynid.exports.c_expressions import Cost
-from dynid.exports.c_functions import CustomisedDynamics, GraphFunction
+from dynid.exports.c_functions import Cost, CustomisedDynamics, GraphFunction
 from dynid.exports.subject import ExportSubject
 from dynid.robot.transform import Array
 

@@ -346,6 +346,14 @@ def find_elements(path: Path, data: bytes) -> dict[str, list[ElementBytes]]:
     return found
 
 
+def _same_numbers(old: str, new: str) -> bool:
+    """Whether two attributes are the same text, or the same numbers: 45 and 45.0."""
+    try:
+        return old == new or [float(x) for x in old.split()] == [float(x) for x in new.split()]
+    except ValueError:
+        return False
+
+
 def attribute_edits(data: bytes, element: ElementBytes, new: Mapping[str, str | None]) -> list[tuple[int, int, bytes]]:
     """Edits (start, end, new bytes) that give an element's attributes new values, or remove them (None)."""
     edits, missing = [], dict(new)
@@ -355,7 +363,7 @@ def attribute_edits(data: bytes, element: ElementBytes, new: Mapping[str, str | 
             text = missing.pop(name)
             if text is None:
                 edits.append((match.start(), match.end(), b""))
-            elif element.attributes[name] != text:
+            elif not _same_numbers(element.attributes[name], text):
                 edits.append((match.start(2), match.end(2), f'"{xml_attribute(text)}"'.encode()))
     words = "".join(f' {key}="{xml_attribute(text)}"' for key, text in missing.items() if text is not None)
     at = element.inside - (2 if data[element.inside - 2 : element.inside - 1] == b"/" else 1)
@@ -402,7 +410,7 @@ class _MjcfTemplate:
             for tag in ("body", "joint", "inertial")
             for element, at in zip((e for world in worlds for e in world.iter(tag)), found[tag], strict=True)
         }
-        expand_includes(path, root, path.resolve().parent, 0)
+        expand_includes(path, root, path.resolve().parent)
         every = [body for world in root.findall("worldbody") for body in world.iter("body")]
         own_names = [body.get("name", "") for body in every]
         frames_to_bodies(path, root)

@@ -17,9 +17,8 @@ from dynid.errors import FIX_THE_BASE, ExportError, IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.messages import Message, Option, Wording
 from dynid.robot.inertia import is_possible_body
-from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Robot, StoredRobot
+from dynid.robot.robot import JointColumn, Robot, StoredRobot
 from dynid.robot.transform import Array
 from dynid.storage.records import DAMAGE, describe_damage, from_plain_data, json_text, read_json, to_plain_data
 

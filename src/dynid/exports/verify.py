@@ -20,11 +20,10 @@ from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import DynidError, ExportError
 from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.subject import ExportSubject, make_export_subject, read_robot_json, with_plain_friction
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 from dynid.messages import Message, Option
 from dynid.robot.io.xml import unique_names
-from dynid.robot.load import load_robot
-from dynid.robot.locking import lock_loaded_robot
+from dynid.robot.load import load_robot, lock_loaded_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

@@ -1,4 +1,8 @@
-"""The front door: base parameters of a robot by any method, and all methods side by side."""
+"""The front door: base parameters of a robot by any method, all methods side by side, and the user's choice of columns.
+
+Every method ends in XB = matrix @ X with the first independent columns in standard order. Any other independent set
+(the permutation P of Gautier 1991, or the best for a log) follows from that matrix by exchanging columns.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,226 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
+import scipy.linalg
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ModelError, UndecidedError
-from dynid.identifiability.numeric import UNCERTAIN, NumericResult, find_by_qr, find_by_svd
+from dynid.identifiability.numeric import (
+    ROUNDING,
+    UNCERTAIN,
+    NumericResult,
+    Question,
+    accept_columns,
+    find_by_qr,
+    find_by_svd,
+    independent_draws,
+    model_matrix,
+)
 from dynid.identifiability.parameters import BaseParameters, rules_apply
-from dynid.identifiability.samples import Question, independent_draws
+from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message, Option, Wording
 from dynid.robot.expression import Expression
 from dynid.robot.mdh import mdh_transform
+from dynid.robot.motion import Motion
 from dynid.robot.robot import Link, MdhRow, Robot
+from dynid.robot.transform import Array
+
+DOUBTFUL = 1e-6
+"""Residual of a preferred unit column below which its independence may be rounding."""
+
+CHUNK = 1000
+"""Samples of a log whose rows are held at once."""
+
+
+class Recording(Protocol):
+    """A recorded motion: a `Log` or a `Motion`; v and a may be None."""
+
+    @property
+    def t(self) -> Array:
+        """Instants (N,) in s."""
+        ...
+
+    @property
+    def q(self) -> Array:
+        """Positions (N, n)."""
+        ...
+
+    @property
+    def v(self) -> Array | None:
+        """Velocities (N, n)."""
+        ...
+
+    @property
+    def a(self) -> Array | None:
+        """Accelerations (N, n)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """A regrouping on preferred columns, and warnings on preferences that could not be met as stated."""
+
+    regrouping: Regrouping
+    warnings: tuple[Message, ...] = ()
+
+
+def find_preferred_columns(question: Question, prefer: Sequence[str], *, option: str = "prefer") -> tuple[int, ...]:
+    """Indices of the columns with these names, each once; raise for a name that no column has."""
+    place = {str(column.name): k for k, column in enumerate(question.columns)}
+    for name in prefer:
+        if name not in place:
+            raise ModelError(
+                "unknown_parameter", "{option}: '{name}' is no parameter of '{robot}' here",
+                "names look like {example}", option=Option(option), name=name, robot=question.robot.name,
+                example=question.columns[0].name,
+            )  # fmt: skip
+    return tuple(dict.fromkeys(place[name] for name in prefer))
+
+
+def keep_preferred_columns(question: Question, found: Regrouping, preferred: Sequence[int]) -> Choice:
+    """Regrouping on the first independent columns in the order of preference, then in standard order."""
+    names = [column.name for column in question.columns]
+    silent = [k for k in preferred if not found.matrix[:, k].any()]
+    warnings = []
+    if silent:
+        warnings.append(Message(
+            "preferred_without_effect", "{parameters} cannot be kept as preferred: the {model} model does not see "
+            "them, or they are known zeros", parameters=[names[k] for k in silent], model=question.model,
+        ))  # fmt: skip
+    kept, residual = first_independent_columns(found, preferred)
+    doubtful = [names[k] for k in kept if residual[k] < DOUBTFUL and k not in found.kept]
+    if doubtful:
+        warnings.append(Message(
+            "preferred_hardly_independent", "{parameters} can hardly be distinguished from the parameters preferred "
+            "to them: rounding may have kept them", "prefer others", parameters=doubtful,
+        ))  # fmt: skip
+    return Choice(exchange_columns(found, kept), tuple(warnings))
+
+
+def first_independent_columns(found: Regrouping, preferred: Sequence[int]) -> tuple[tuple[int, ...], dict[int, float]]:
+    """Lexicographically first independent columns, preferred ones first, and the residuals of those kept."""
+    first = dict.fromkeys(preferred)
+    order = [k for k in (*first, *(k for k in range(found.matrix.shape[1]) if k not in first))]
+    order = [k for k in order if found.matrix[:, k].any()]
+    if not order:
+        return (), {}
+    A = found.matrix[:, order]
+    accepted = accept_columns(A / np.linalg.norm(A, axis=0), None)
+    kept = tuple(k for k, good in zip(order, accepted.accepted, strict=True) if good)
+    return kept, {k: float(x) for k, x in zip(order, accepted.residual, strict=True) if k in kept}
+
+
+def exchange_columns(found: Regrouping, kept: Sequence[int]) -> Regrouping:
+    """Regrouping on other independent columns of the same span; rows in the order of `kept`.
+
+    With the columns that come (in) and the rows that go (out), B = M[out, in]: the new rows are B^-1 M[out], and the
+    others lose M[:, in] times these.
+    """
+    M = found.matrix
+    comes = [k for k in kept if k not in found.kept]
+    out = [i for i, k in enumerate(found.kept) if k not in kept]
+    stays = {k: i for i, k in enumerate(found.kept) if k in kept}
+    fresh = np.zeros((0, M.shape[1]))
+    if comes:
+        inverse = np.linalg.inv(M[np.ix_(out, comes)])
+        fresh = _without_rounding(inverse @ M[out], np.abs(inverse) @ np.abs(M[out]))
+        fresh[:, comes] = np.eye(len(comes))
+    matrix = np.zeros_like(M)
+    for row, k in enumerate(kept):
+        if k in stays:
+            old, shares = M[stays[k]], M[stays[k], comes]
+            matrix[row] = _without_rounding(old - shares @ fresh, np.abs(old) + np.abs(shares) @ np.abs(fresh))
+            matrix[row, comes] = 0.0
+        else:
+            matrix[row] = fresh[comes.index(k)]
+    return Regrouping(tuple(kept), matrix)
+
+
+def _without_rounding(x: Array, size: Array) -> Array:
+    """Return x without what rounding left of zeros, given the size of the terms of each entry."""
+    return np.where(np.abs(x) <= ROUNDING * size, 0.0, x)
+
+
+# The best-conditioned columns for a log.
+
+
+def find_best_conditioned(question: Question, found: Regrouping, log: Recording) -> tuple[int, ...]:
+    """Kept columns, in standard order, whose rows along the log have a small 2-norm condition number (SI units).
+
+    Candidates are the first columns in standard order and those of QR with column pivoting, of the raw and of the unit
+    columns; the best is bettered by single exchanges until none helps.
+    """
+    R = log_factor(question, log)
+    effect = [k for k in range(R.shape[1]) if found.matrix[:, k].any()]
+    if not effect:
+        return ()
+    A = R[:, effect]
+    size = np.linalg.norm(A, axis=0)
+    orders = [scipy.linalg.qr(X, pivoting=True, mode="r")[1] for X in (A, A / np.where(size > 0.0, size, 1.0))]
+    candidates = [found.kept, *(first_independent_columns(found, [effect[k] for k in order])[0] for order in orders)]
+    best = min((tuple(sorted(kept)) for kept in candidates), key=lambda kept: condition_number(R, kept))
+    return _better_by_exchanges(R, exchange_columns(found, best))
+
+
+def _better_by_exchanges(R: Array, found: Regrouping) -> tuple[int, ...]:
+    """Kept columns after the best exchange of one column, again and again, while the condition improves."""
+    least = condition_number(R, found.kept)
+    while True:
+        pairs = [(i, k) for i, k in np.argwhere(np.abs(found.matrix) > DOUBTFUL).tolist() if k not in found.kept]
+        sets = [tuple(sorted({*found.kept, k} - {found.kept[i]})) for i, k in pairs]
+        conditions = [condition_number(R, kept) for kept in sets]
+        if not sets or not min(conditions) < (1.0 - 1e-9) * least:
+            return tuple(sorted(found.kept))
+        least = min(conditions)
+        found = exchange_columns(found, sets[conditions.index(least)])
+
+
+def condition_number(R: Array, kept: Sequence[int]) -> float:
+    """2-norm condition number of the columns of a factor."""
+    sigma = np.linalg.svd(R[:, list(kept)], compute_uv=False)
+    return float(sigma[0] / sigma[-1]) if len(sigma) == len(kept) and sigma[-1] > 0.0 else np.inf
+
+
+def log_factor(question: Question, log: Recording) -> Array:
+    """Triangular factor R of the model's rows along a log, free offsets projected out."""
+    motion = motion_of_recording(log)
+    if motion.q.shape[1] != question.robot.n:
+        raise ModelError(
+            "log_of_other_robot", "the log has {joints} joints, '{robot}' has {expected}", "give a log of this robot",
+            joints=motion.q.shape[1], robot=question.robot.name, expected=question.robot.n,
+        )  # fmt: skip
+    offsets = question.offset_count
+    R = np.zeros((0, len(question.columns) + offsets))
+    for start in range(0, len(motion.t), CHUNK):
+        part = motion[start : start + CHUNK]
+        if len(part.t) > 1 or question.model != "energy":
+            W = model_matrix(question, part)
+            R = np.asarray(np.linalg.qr(np.concatenate([R, np.roll(W, offsets, axis=1)]), mode="r"))
+    return np.asarray(R[offsets:, offsets:])
+
+
+def motion_of_recording(log: Recording) -> Motion:
+    """Motion along a log: as recorded, or positions smoothed over a fifth of a second where v or a is missing."""
+    from scipy.signal import savgol_filter
+
+    if isinstance(log, Motion):
+        return log
+    t, q = np.asarray(log.t), np.asarray(log.q)
+    if log.v is not None and log.a is not None:
+        return Motion(t, q, np.asarray(log.v), np.asarray(log.a))
+    good = np.isfinite(t) & np.isfinite(q).all(axis=1)
+    t, q = t[good], q[good]
+    step = float(np.median(np.diff(t))) if len(t) > 1 else 0.0
+    half = max(3, round(0.1 / step)) if step > 0.0 else 3
+    if len(t) < 2 * half + 1 or step <= 0.0:
+        raise ModelError("log_too_short", "the log is too short for velocities and accelerations", "give a longer one")
+    grid = np.arange(t[0], t[-1], step)
+    q = np.column_stack([np.interp(grid, t, x) for x in q.T])
+    return Motion(grid, *(savgol_filter(q, 2 * half + 1, 4, deriv=k, delta=step, axis=0) for k in range(3)))
+
 
 METHODS = ("exact", "nullspace", "rules", "qr", "svd")
 
@@ -34,6 +246,8 @@ def base_parameters(
     friction: tuple[str, ...] = (),
     rows: int | None = None,
     scaling: tuple[float, float] | None = None,
+    prefer: Sequence[str] | None = None,
+    log: Recording | None = None,
 ) -> BaseParameters:
     """Return which combinations of the standard parameters a model can reveal.
 
@@ -43,9 +257,43 @@ def base_parameters(
     None takes exact where it applies, else qr. `seed` makes random positions and samples reproducible. `tared` adds
     six free offsets to the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset). `rows`
     and `scaling` are refused by methods that take no samples; a seed is welcome everywhere.
+
+    Kept are the first independent columns in standard order. `prefer` names standard parameters, in order of
+    preference, that are tried before all others and stand first in `.names`; `prefer="data"` keeps the set whose
+    columns are best conditioned along `log` (a `Log` or `Motion`). The combinations that are identifiable do not
+    depend on the choice (`BaseParameters.change_of_basis`).
     """
     _refuse_unused_arguments(method, rows, scaling)
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
+    if (prefer == "data") != (log is not None):
+        raise ModelError(
+            "log_and_preference", "{data} and {log} go together", "give both, or names of parameters alone",
+            data=Option("prefer", "data"), log=Option("log"),
+        )  # fmt: skip
+    preferred = () if prefer is None or prefer == "data" else _preferred_columns(question, prefer)
+    found = _find_in_standard_order(question, method, seed, rows, scaling)
+    if log is not None:
+        preferred = find_best_conditioned(question, found.regrouping, log)
+    return keep_preferred(found, preferred)
+
+
+def _preferred_columns(question: Question, prefer: Sequence[str]) -> tuple[int, ...]:
+    """Columns of the preferred names; a single name may stand by itself."""
+    return find_preferred_columns(question, (prefer,) if isinstance(prefer, str) else tuple(prefer))
+
+
+def keep_preferred(found: BaseParameters, preferred: Sequence[int]) -> BaseParameters:
+    """The same base parameters on the first independent columns in an order of preference."""
+    if not preferred:
+        return found
+    choice = keep_preferred_columns(found.question, found.regrouping, preferred)
+    return replace(found, regrouping=choice.regrouping, warnings=(*found.warnings, *choice.warnings))
+
+
+def _find_in_standard_order(
+    question: Question, method: str | None, seed: int, rows: int | None, scaling: tuple[float, float] | None
+) -> BaseParameters:
+    """Base parameters by a method, on the first independent columns in standard order."""
     if method is None and exact_method_applies(question):
         return _find_certified(question, seed)
     finders: dict[str, Callable[[Question], BaseParameters]] = {
@@ -75,9 +323,11 @@ def _refuse_unused_arguments(method: str | None, rows: int | None, scaling: tupl
 
 
 @lru_cache(maxsize=32)
-def cached_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False) -> BaseParameters:
+def cached_base_parameters(
+    robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False, prefer: tuple[str, ...] = ()
+) -> BaseParameters:
     """Base parameters by the default method, cached by robot."""
-    return base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
+    return base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared, prefer=prefer)
 
 
 def _with_geometry_warnings(found: BaseParameters) -> BaseParameters:
@@ -190,7 +440,7 @@ def _find_by_samples(
     offsets = question.offset_count
     scaled = None
     if scaling is not None:
-        from dynid.identifiability.samples import draw_scaled_rows
+        from dynid.identifiability.numeric import draw_scaled_rows
 
         scaled, *draws, offsets = draw_scaled_rows(question, rows or len(columns), seed, scaling)
     else:

@@ -17,7 +17,11 @@ import numpy as np
 from dynid.deprecated import accept_old_names
 from dynid.errors import DynidError
 from dynid.identifiability.base_parameters import base_parameters, cached_base_parameters
+from dynid.identifiability.exact_geometry import many_digits
 from dynid.identifiability.parameters import BaseParameters
+from dynid.identifiability.relations import Coefficient, Coefficients, coefficient_text_and_sign
+from dynid.identifiability.rules import M, link_pose, unit_parameter_in_parent
+from dynid.identifiability.symbolic_numbers import Form, numbers_of_robot
 from dynid.robot.force_sensor import CHANNELS, ForceSensor
 from dynid.robot.inertia import SYMBOLS, change_of_frame
 from dynid.robot.robot import Robot
@@ -76,11 +80,51 @@ class Barycentric:
         extra = tuple(name for name in base.columns if name not in self.robot.parameter_names)
         names = (*self.names, *extra)
         lines = []
-        for kept, name, row in zip(base.kept, base.names, self.base_parameter_matrix(base), strict=True):
+        rows = self.base_parameter_coefficients(base)
+        for kept, name in zip(base.kept, base.names, strict=True):
             title = f"{name.symbol}R{name.label}" if len(base.coefficients[kept]) > 1 else name
-            terms = [(float(x), names[k]) for k, x in enumerate(row) if x != 0.0]
-            lines.append(f"{title} = {sum_text(terms)}")
+            lines.append(f"{title} = {sum_text([(x, names[k]) for k, x in rows[kept].items()])}")
         return tuple(lines)
+
+    def base_parameter_coefficients(self, base: BaseParameters) -> Coefficients:
+        """Kept column to its terms in barycentric parameters, friction columns last; with the table's symbols."""
+        matrix = self.base_parameter_matrix(base)
+        given = {k: {c: x for c, x in base.coefficients[k].items() if isinstance(x, Form)} for k in base.kept}
+        if not base.robot.symbols or any(len(given[k]) < len(base.coefficients[k]) for k in base.kept):
+            return {
+                k: {int(c): float(row[c]) for c in np.flatnonzero(row)}
+                for k, row in zip(base.kept, matrix, strict=True)
+            }
+        place = {name: k for k, name in enumerate(self.robot.parameter_names)}
+        with many_digits():
+            inverse = self._symbolic_inverse()
+            found: dict[int, dict[int, Coefficient]] = {}
+            for k, numbers in zip(base.kept, matrix, strict=True):
+                row: dict[int, Form] = {}
+                for c, x in given[k].items():
+                    for i, y in inverse[place[base.columns[c]]].items():
+                        row[i] = row[i] + x * y if i in row else x * y
+                found[k] = {i: row[i] for i in sorted(row) if row[i] and numbers[i] != 0.0}
+        return found
+
+    def _symbolic_inverse(self) -> list[dict[int, Form]]:
+        """Rows of B^-1 with forms: what a link's own parameters are without the bodies beyond it."""
+        robot = self.robot
+        place = {name: k for k, name in enumerate(robot.parameter_names)}
+        own = [[place[link.parameter(symbol)] for symbol in SYMBOLS] for link in robot.links]
+        numbers = numbers_of_robot(robot, symbolic=True)
+        assert numbers.one.form is not None
+        rows = [{k: numbers.one.form} for k in range(len(place))]
+        for k, link in enumerate(robot.links):
+            if link.parent < 0 or link.kind == "floating":
+                continue
+            for symbol in range(10) if link.kind == "fixed" else (M,):
+                felt = unit_parameter_in_parent(link_pose(link, numbers), symbol, numbers)
+                for i, x in enumerate(felt):
+                    if x.form:
+                        row = rows[own[link.parent][i]]
+                        row[own[k][symbol]] = -x.form
+        return rows
 
 
 def barycentric(robot: Robot) -> Barycentric:
@@ -104,13 +148,13 @@ def barycentric(robot: Robot) -> Barycentric:
     return Barycentric(robot, tuple(names), B)
 
 
-def sum_text(terms: Sequence[tuple[float, str]]) -> str:
-    """Sum of named terms with their factors, `Kxx2 - 0.5*mbz3`."""
+def sum_text(terms: Sequence[tuple[Coefficient, str]]) -> str:
+    """Sum of named terms with their factors, `Kxx2 - D3*mbz3`."""
     parts: list[str] = []
     for x, name in terms:
-        factor = "" if abs(abs(x) - 1.0) < 1e-9 else f"{abs(x):.6g}*"
-        sign = ("-" if x < 0 else "") if not parts else (" - " if x < 0 else " + ")
-        parts.append(f"{sign}{factor}{name}")
+        factor, minus = coefficient_text_and_sign(x)
+        sign = ("-" if minus else "") if not parts else (" - " if minus else " + ")
+        parts.append(f"{sign}{factor}{'*' if factor else ''}{name}")
     return "".join(parts) or "0"
 
 
@@ -135,11 +179,13 @@ class SensorRelation:
     def relations(self) -> tuple[str, ...]:
         """Text of each torque parameter in parameters of the reactions: `ZZ1 (torque) = ZZ1 (reaction)`."""
         lines = []
-        for name, row in zip(self.torque.names, self.S, strict=True):
+        for name, k, row in zip(self.torque.names, self.torque.kept, self.S, strict=True):
             if name in self.lost:
                 lines.append(f"{name}: cannot be had from these channels")
                 continue
-            terms = [(x, other) for x, other in zip(row, self.reaction.names, strict=True) if abs(x) > EXACT]
+            forms = self.torque.coefficients[k]
+            others = zip(self.reaction.kept, self.reaction.names, row, strict=True)
+            terms = [(forms.get(c, float(x)), other) for c, other, x in others if abs(x) > EXACT]
             text = sum_text(terms)
             lines.append(f"{name} (torque) = {text if len(terms) < 2 else f'({text})'} (reaction)")
         return tuple(lines)

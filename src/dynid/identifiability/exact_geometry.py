@@ -173,9 +173,13 @@ def _is_written_briefly(motion: Turn | Slide) -> bool:
     return all(_has_few_decimals(x) for x in motion.by)
 
 
+_WHOLE = Decimal(10) ** 15
+"""Numbers from which on a float has no decimals."""
+
+
 def _has_few_decimals(x: Decimal) -> bool:
     """Whether a number has at most twelve decimals."""
-    return x == round(x, _DECIMALS)
+    return x == (x.to_integral_value() if abs(x) >= _WHOLE else round(x, _DECIMALS))
 
 
 # Cosines, rotations and poses in decimals with 120 digits.

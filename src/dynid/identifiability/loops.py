@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,11 +36,17 @@ from dynid.identifiability.loop_geometry import (
     find_assembly,
     zeros_of_kind,
 )
+from dynid.identifiability.numeric import Question
 from dynid.identifiability.relations import Regrouping
-from dynid.identifiability.samples import Question
+from dynid.identifiability.symbolic_numbers import Form, Ring, closure_lengths, length_generators, recognise_form
 from dynid.messages import Message, Option
+from dynid.robot.expression import Expression, evaluate_expression
+from dynid.robot.mdh import mdh_transform
 from dynid.robot.robot import Robot
-from dynid.robot.transform import Array
+from dynid.robot.transform import Array, freeze
+
+if TYPE_CHECKING:
+    from flint import arb
 
 DIGITS = (100, 200, 400)
 """Tried in turn until the gap is wide enough."""
@@ -124,7 +131,7 @@ def _result_with_certificate(
     matrix = np.zeros((len(kept), len(question.columns)))
     for row, pivot in zip(matrix, kept, strict=True):
         for column, x in found.relation(pivot + offsets).items():
-            row[column - offsets] = x
+            row[column - offsets] = float(x)
     primes: tuple[int, ...] = ()
     if not robot.closures:
         primes, problems = _check_over_primes(question, kept)
@@ -279,14 +286,14 @@ class _Echelon:
         """Ratio of the two bounds."""
         return self.smallest / self.largest if self.largest else math.inf
 
-    def relation(self, pivot: int) -> dict[int, float]:
+    def relation(self, pivot: int) -> dict[int, arb]:
         """Row of the reduced form, without the columns of the other pivots and without zeros."""
         row = self.rows[self.pivots.index(pivot)].copy()
         for other, reduced in zip(self.pivots, self.rows, strict=True):
             if other > pivot:
                 row[other + 1 :] = row[other + 1 :] - row[other] * reduced[other + 1 :]
                 row[other] = ball_of_rational(0)
-        return {k: float(x) for k, x in enumerate(row) if not x.contains(0)}
+        return {k: x for k, x in enumerate(row) if not x.contains(0)}
 
 
 def _eliminate_until_rank_settles(writer: _RegressorWriter) -> _Echelon:
@@ -373,3 +380,169 @@ def _pivot_sizes(A: Numbers, units: Sequence[str]) -> list[float]:
     found = _eliminate(A)
     sizes = dict(zip(found.pivots, found.sizes, strict=True))
     return [sizes.get(k, 0.0) / (largest[unit] or 1.0) for k, unit in enumerate(units)]
+
+
+# Coefficients with symbols: the geometry is changed at random, and what a coefficient then is tells its form.
+
+
+CHANGE = 0.03
+"""Share by which lengths are changed: loops still close, and no two lengths stay related by chance."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lengths:
+    """Independent lengths of a robot by name: symbols, and numbers without a symbol by their text.
+
+    root: name of the length that a symbol or a number (its text) stands for.
+    """
+
+    values: dict[str, float]
+    root: dict[str, str]
+
+    @staticmethod
+    def of_robot(robot: Robot, tied: bool) -> _Lengths:
+        """Lengths of a robot; tied: equal values are one length, named by the first symbol that has it."""
+        written = [*_row_lengths(robot), *closure_lengths(robot)]
+        used = {name for x in written for name in length_generators(x) if name in robot.symbols}
+        lengths = {name: robot.symbols[name] for name in robot.symbols if name in used and robot.symbols[name]}
+        lengths |= {repr(abs(x.value)): abs(x.value) for x in written if x.text is None and x.value}
+        values: dict[str, float] = {}
+        root: dict[str, str] = {}
+        for name, value in lengths.items():
+            twin = next((other for other, x in values.items() if x == abs(value)), None) if tied else None
+            root[name] = twin or name
+            if twin is None:
+                values[name] = abs(value)
+        return _Lengths(values, root)
+
+    def changed(self, robot: Robot, values: dict[str, float]) -> Robot:
+        """The robot with other values of the lengths."""
+        symbols = dict(robot.symbols) | {
+            name: math.copysign(values[self.root[name]], x) for name, x in robot.symbols.items() if name in self.root
+        }
+
+        def length(x: Expression) -> Expression:
+            """Length after the change."""
+            if not x.value:
+                return x
+            if x.text is None:
+                return Expression(math.copysign(values[self.root[repr(abs(x.value))]], x.value))
+            return replace(x, value=evaluate_expression(x.text, symbols))
+
+        links = []
+        for link in robot.links:
+            row = link.mdh
+            if row is not None:
+                row = replace(row, b=length(row.b), d=length(row.d), r=length(row.r))
+                link = replace(link, mdh=row, placement=mdh_transform(row))
+            links.append(link)
+        closures = []
+        for closure in robot.closures:
+            x = [length(e).value for e in closure_lengths(replace(robot, closures=(closure,)))]
+            closures.append(replace(closure, points=(freeze(x[:3]), freeze(x[3:]))))
+        return replace(robot, links=tuple(links), closures=tuple(closures), symbols=symbols, warnings=())
+
+
+def _row_lengths(robot: Robot) -> list[Expression]:
+    """Lengths of the table's rows."""
+    rows = [link.mdh for link in robot.links if link.mdh is not None]
+    return [x for row in rows for x in (row.b, row.d, row.r)]
+
+
+def find_loop_forms(
+    question: Question, found: Regrouping, entries: Sequence[tuple[int, int]], ring: Ring, seed: int = 0
+) -> dict[tuple[int, int], Form]:
+    """Forms of entries (kept column, column) of the regrouping in the table's symbols, where there are some.
+
+    The rows are found again for lengths changed at random; a form is what LLL finds for one such geometry and a second
+    one confirms. Equal lengths stay equal only where the count of base parameters asks for it.
+    """
+    rng = np.random.default_rng(seed + 1)
+    for tied in (False, True):
+        lengths = _Lengths.of_robot(question.robot, tied)
+        draws = [
+            {k: round(x * (1.0 + CHANGE * rng.uniform(-1.0, 1.0)), 12) for k, x in lengths.values.items()}
+            for _ in range(2)
+        ]  # twelve decimals: sums of lengths are read exactly
+        try:
+            with flint_precision(math.ceil(DIGITS[0] / math.log10(2.0))):
+                rows = [_rows_of_changed_robot(question, lengths.changed(question.robot, x), found.kept) for x in draws]
+                if all(row is not None for row in rows):
+                    return _recognise_entries(question, entries, rows, draws, ring)  # type: ignore[arg-type]
+        except (ModelError, UndecidedError):  # does not close, or not far from a dead point
+            continue
+    return {}
+
+
+def _rows_of_changed_robot(question: Question, robot: Robot, kept: tuple[int, ...]) -> dict[int, dict[int, arb]] | None:
+    """Rows by kept column of a changed robot; None where it keeps other columns."""
+    writer = _RegressorWriter(replace(question, robot=robot), 0)
+    found = _eliminate_until_rank_settles(writer)
+    offsets = writer.offsets
+    if found.gap < GAP or tuple(k - offsets for k in found.pivots if k >= offsets) != kept:
+        return None
+    return {k: {c - offsets: x for c, x in found.relation(k + offsets).items()} for k in kept}
+
+
+def _recognise_entries(
+    question: Question,
+    entries: Sequence[tuple[int, int]],
+    rows: Sequence[dict[int, dict[int, arb]]],
+    draws: Sequence[dict[str, float]],
+    ring: Ring,
+) -> dict[tuple[int, int], Form]:
+    """Forms of entries that LLL finds in the first draw of lengths and the second one confirms."""
+    degree = {"kg m^2": 2, "kg m": 1, "kg": 0}
+    units = [degree.get(column.name.unit, 0) for column in question.columns]
+    forms: dict[tuple[int, int], Form] = {}
+    near = _lengths_near_links(question.robot)
+    place = [_link_of_column(question, c) for c in range(len(units))]
+    for k, c in entries:
+        values = [row[k].get(c) for row in rows]
+        if any(x is None for x in values):
+            continue
+        groups = [near[place[c]], near[place[k]] | near[place[c]]]
+        form = recognise_form(values, draws, units[k] - units[c], ring, groups)
+        if form is not None:
+            forms[k, c] = form
+    return forms
+
+
+def _link_of_column(question: Question, c: int) -> int:
+    """Link of a column, of its joint for a rotor."""
+    name = question.columns[c].name
+    return next(k for k, link in enumerate(question.robot.links) if name == link.parameter(name.symbol))
+
+
+def _lengths_near_links(robot: Robot) -> dict[int, set[str]]:
+    """Names of the lengths of the loops that each link takes part in; of its own row where it is in none."""
+    index = {link.joint: k for k, link in enumerate(robot.links)}
+    loops: list[tuple[set[int], list[Expression]]] = []
+    for coupling in robot.couplings:
+        loops.append(({index[coupling.passive], *(index[name] for name, _ in coupling.factors)}, []))
+    for closure in robot.closures:
+        chains = [_links_up_to_base(robot, index[name]) for name in closure.links]
+        loops.append((set(chains[0]) ^ set(chains[1]), closure_lengths(replace(robot, closures=(closure,)))))
+    near: dict[int, set[str]] = {}
+    for k in range(len(robot.links)):
+        members, extra = {k}, list[Expression]()
+        for links, lengths in loops:
+            if k in links:
+                members |= links
+                extra += lengths
+        for links, lengths in loops:  # loops of couplings share a joint
+            if not lengths and members & links:
+                members |= links
+        rows = [robot.links[m].mdh for m in members]
+        written = [*(x for row in rows if row for x in (row.b, row.d, row.r)), *extra]
+        near[k] = {name for x in written for name in (length_generators(x) or (repr(abs(x.value)),)) if x.value}
+    return near
+
+
+def _links_up_to_base(robot: Robot, k: int) -> list[int]:
+    """The link and all that carry it."""
+    chain = []
+    while k >= 0:
+        chain.append(k)
+        k = robot.links[k].parent
+    return chain

@@ -6,7 +6,7 @@ the floats of a robot's geometry stand for).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TypeAlias
@@ -39,6 +39,9 @@ from dynid.robot.robot import JointKind, Link, Robot
 
 Row: TypeAlias = dict[int, Decimal]
 """A sparse row: column and nonzero entry."""
+Poses: TypeAlias = Mapping[int, tuple[Matrix, Vector]]
+"""Pose of each link in its parent at q = 0, where it is not read from the robot's floats: entries may be numbers with
+forms, which mix with decimals."""
 
 # Sparse rows for rank decisions.
 
@@ -147,7 +150,9 @@ class _Spaces:
     turn: Matrix = field(default=UNIT_MATRIX)
 
 
-def find_conditions(robot: Robot, measured: Measurements, *, rotors: frozenset[int]) -> tuple[Conditions, ...]:
+def find_conditions(
+    robot: Robot, measured: Measurements, *, rotors: frozenset[int], poses: Poses | None = None
+) -> tuple[Conditions, ...]:
     """Conditions of every link, parents first; `rotors` are the links whose joint has an Ia column."""
     root = _spaces_of_base(robot, measured)
     spaces: dict[int, _Spaces] = {}
@@ -159,7 +164,7 @@ def find_conditions(robot: Robot, measured: Measurements, *, rotors: frozenset[i
             found.append(Conditions(k, EchelonForm(_ALL_ROWS), tuple(_ALL_ROWS)))
             continue
         parent = root if link.parent < 0 else spaces[link.parent]
-        R, p = pose_of_motions(read_placement(link))
+        R, p = pose_of_motions(read_placement(link)) if poses is None else poses[k]
         turn, straight = _rotation_to_joint_axis(link)
         A = parameter_map(R, p)
         if straight and parent.turn is UNIT_MATRIX:
@@ -378,12 +383,31 @@ def find_by_nullspace(
     torque+reaction. `channels`: which of Fx Fy Fz Mx My Mz are measured, None for all; `tared`: each with a free
     offset. Known zeros are never kept.
     """
-    measured = _measurements_of_model(robot, model, channels)
+    if robot.couplings or robot.closures:
+        raise ModelError(
+            "closed_loops_or_couplings", "'{robot}' has couplings or closed loops, to which the method nullspace does "
+            "not apply", "use {exact}", robot=robot.name, exact=Option("method", "exact"),
+        )  # fmt: skip
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
+    rows = find_rows_of_tree(robot, columns, model, tared=tared, channels=channels)
+    return _regrouping_of_rows(rows, len(columns))
+
+
+def find_rows_of_tree(
+    robot: Robot,
+    columns: ColumnSet,
+    model: str,
+    *,
+    tared: bool,
+    channels: tuple[str, ...] | None,
+    poses: Poses | None = None,
+) -> dict[int, Row]:
+    """Rows by kept column of the open tree, couplings and closures left aside; see `find_by_nullspace`."""
+    measured = _measurements_of_model(robot, model, channels)
     known = frozenset(robot.known_zeros)
     left_out = frozenset(k for k, name in enumerate(columns.names) if name in known)
     with many_digits():
-        conditions = find_conditions(robot, measured, rotors=frozenset(columns.rotor_column_of_link))
+        conditions = find_conditions(robot, measured, rotors=frozenset(columns.rotor_column_of_link), poses=poses)
         weights = [] if tared else weight_rows(robot, measured)
         roots = [c for c in conditions if robot.links[c.link].parent < 0]
         if weights and len(roots) == 1:
@@ -391,19 +415,12 @@ def find_by_nullspace(
                 roots[0].rows.add(combine_rows(f, roots[0].A))
             weights = []
         if not left_out and not weights and all(link.parent < k for k, link in enumerate(robot.links)):
-            rows = _regroup_link_by_link(robot, conditions, columns)
-        else:
-            rows = _regroup_all_links(robot, conditions, columns, weights, left_out)
-    return _regrouping_of_rows(rows, len(columns))
+            return _regroup_link_by_link(robot, conditions, columns)
+        return _regroup_all_links(robot, conditions, columns, weights, left_out)
 
 
 def _measurements_of_model(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Measurements:
     """Measurements of a model; raise where the null space method does not apply."""
-    if robot.couplings or robot.closures:
-        raise ModelError(
-            "closed_loops_or_couplings", "'{robot}' has couplings or closed loops, to which the method nullspace does "
-            "not apply", "use {exact}", robot=robot.name, exact=Option("method", "exact"),
-        )  # fmt: skip
     unknown = [name for name in channels or () if name not in CHANNELS]
     if unknown:
         raise ModelError(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynid.concurrency import cached_property
-from dynid.errors import DynidError
-from dynid.identifiability.numeric import Diagnostics
+from dynid.dynamics.scene import standard_columns
+from dynid.errors import DynidError, ModelError, UndecidedError
+from dynid.identifiability.exact_geometry import many_digits
+from dynid.identifiability.numeric import Diagnostics, Question
 from dynid.identifiability.relations import Regrouping
-from dynid.identifiability.samples import Question
+from dynid.identifiability.symbolic_numbers import Number
 from dynid.messages import Message
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
@@ -20,9 +22,11 @@ from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
     from dynid.identifiability.loops import Certificate
+    from dynid.identifiability.numeric import ScaledRows
     from dynid.identifiability.relations import Coefficients
-    from dynid.identifiability.samples import ScaledRows
-    from dynid.identifiability.symbolic_numbers import Form
+
+SAME_SPAN = 1e-8
+"""Share of the terms' size by which matrices of two sets of base parameters may differ and span the same space."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +69,15 @@ class BaseParameters:
 
     @cached_property
     def names(self) -> tuple[Parameter, ...]:
-        """Names of the kept parameters, in standard order."""
+        """Names of the kept parameters: preferred ones first, then in standard order."""
         return tuple(self.columns[k] for k in self.kept)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the kept parameters as the relations write them: ZZR1 where ZZ1 carries others, else ZZ1."""
+        carries = (np.abs(self.regrouping.matrix) > 1e-9).sum(axis=1) > 1
+        pairs = zip(self.names, carries, strict=True)
+        return tuple(f"{name.symbol}R{name.label}" if more else str(name) for name, more in pairs)
 
     @cached_property
     def known(self) -> tuple[Parameter, ...]:
@@ -110,12 +121,45 @@ class BaseParameters:
         XB[(self.matrix[:, unknown] != 0.0).any(axis=1)] = np.nan
         return np.asarray(XB)
 
+    def change_of_basis(self, other: BaseParameters) -> Array:
+        """T (count, count) with XB = T @ XB of another choice of kept parameters for the same columns and model.
+
+        Raises
+        ------
+        DynidError
+            Where the other set does not span the same combinations.
+
+        """
+        if self.columns != other.columns or self.count != other.count:
+            raise _no_common_span(self, other)
+        T = self.regrouping.matrix[:, list(other.kept)]  # the other's matrix is the identity there
+        off = np.abs(T @ other.regrouping.matrix - self.regrouping.matrix)
+        size = np.abs(T) @ np.abs(other.regrouping.matrix) + np.abs(self.regrouping.matrix)
+        if (off > SAME_SPAN * np.maximum(size, 1.0)).any():
+            raise _no_common_span(self, other)
+        return np.asarray(T)
+
+    def minimum_norm(self, XB: Array) -> Array:
+        """Standard parameters of least norm with these base parameters: X_M = V1 V1' X (Gautier 1991).
+
+        The order is that of `matrix`'s columns; SI units are weighted alike, as in the paper. The result is the same
+        for every choice of kept parameters, predicts what XB predicts, and need not belong to bodies that can exist.
+        """
+        XB = np.asarray(XB, dtype=np.float64)
+        if XB.shape != (self.count,):
+            raise DynidError(
+                "parameter_count_mismatch", "'{robot}' has {expected} base parameters here, got {shape}",
+                robot=self.robot.name, expected=self.count, shape=XB.shape,
+            )  # fmt: skip
+        return np.asarray(np.linalg.pinv(self.matrix) @ XB)
+
     @cached_property
     def coefficients(self) -> Coefficients:
         """Kept column to its terms; coefficients with the geometry's symbols where it has some."""
         from dynid.identifiability.relations import coefficients_by_kept_column
 
-        if self.robot.symbols and rules_apply(self.question):
+        named = self.robot.symbols and all(link.mdh or link.kind == "floating" for link in self.robot.links)
+        if named and not self.question.friction and self.question.measures_along_frame_axes:
             symbolic = _symbolic_coefficients(self.question, self.regrouping)
             if symbolic is not None:
                 return symbolic
@@ -136,6 +180,17 @@ class BaseParameters:
         return relations_latex(self.kept, self.coefficients, self.columns)
 
 
+def _no_common_span(one: BaseParameters, other: BaseParameters) -> DynidError:
+    """Error of two sets of base parameters that are no bases of the same space."""
+    return DynidError(
+        "bases_of_other_span", "these base parameters ({count} of '{robot}', {model} model) and the others "
+        "({other_count} of '{other_robot}', {other_model} model) do not span the same combinations",
+        "compare sets of one robot, model and columns", count=one.count, robot=one.robot.name,
+        model=one.question.model, other_count=other.count, other_robot=other.robot.name,
+        other_model=other.question.model,
+    )  # fmt: skip
+
+
 def rules_apply(question: Question) -> bool:
     """Whether the rules of Khalil & Bennis apply: fixed bases, models that see what torques see."""
     return (
@@ -146,38 +201,76 @@ def rules_apply(question: Question) -> bool:
 
 
 def _symbolic_coefficients(question: Question, found: Regrouping) -> Coefficients | None:
-    """Coefficients with the table's symbols: the rules' relations of the open tree, combined as the loops ask.
+    """Coefficients with the table's symbols: relations of the open tree, combined as the loops ask.
 
-    None where the rules disagree with what was found.
+    None where these disagree with what was found.
     """
-    from dynid.identifiability.rules import find_by_rules
+    from dynid.identifiability.rules import choose_first_columns
 
-    rules = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia, symbolic=True)
-    open_kept = rules.regrouping.kept
-    joined = found.matrix[:, open_kept]
-    if not np.allclose(joined @ rules.regrouping.matrix, found.matrix, rtol=1e-6, atol=1e-9):
+    with many_digits():
+        rows = _symbolic_rows_of_tree(question)
+        if question.robot.couplings or question.robot.closures:
+            try:
+                rows = _symbolic_rows_of_loops(question, rows)
+            except (ModelError, UndecidedError):  # loops that only samples decide
+                return None
+        rows = choose_first_columns(rows, Decimal("1e-12"), found.kept)
+    if set(rows) != set(found.kept):
         return None
-    rows: dict[int, dict[int, Form | float]] = {}
-    for k, shares in zip(found.kept, joined, strict=True):
-        row: dict[int, Form | float] = {}
-        for column, share in zip(open_kept, shares, strict=True):
-            if abs(share) > 1e-9:
-                _add_multiple(row, float(share), rules.coefficients[column])
-        rows[k] = row
-    return rows
+    matrix = np.zeros_like(found.matrix)
+    for i, k in enumerate(found.kept):
+        matrix[i, list(rows[k])] = [float(x) for x in rows[k].values()]
+    if not np.allclose(matrix, found.matrix, rtol=1e-6, atol=1e-9):
+        return None
+    return {k: {c: x.form if x.form is not None else float(x) for c, x in rows[k].items()} for k in found.kept}
 
 
-def _add_multiple(row: dict[int, Form | float], share: float, other: dict[int, Form | float]) -> None:
-    """Add share times another row, in place; shares that are simple fractions are made exact."""
-    simple = Fraction(share).limit_denominator(1000)
-    exact = simple if abs(float(simple) - share) < 1e-9 else Fraction(repr(share))
-    for column, coefficient in other.items():
-        if isinstance(coefficient, float):
-            row[column] = float(row.get(column, 0.0)) + share * coefficient  # type: ignore[arg-type]
-            continue
-        term = coefficient * coefficient.ring.constant(exact)
-        total = row[column] + term if column in row else term  # type: ignore[operator]
-        if total:
-            row[column] = total
-        else:
-            row.pop(column, None)
+def _symbolic_rows_of_tree(question: Question) -> dict[int, dict[int, Number]]:
+    """Rows with forms of the open tree: by the rules, or by the null space for models that these do not cover."""
+    from dynid.identifiability.nullspace import find_rows_of_tree
+    from dynid.identifiability.rules import find_rows_by_rules, link_pose
+    from dynid.identifiability.symbolic_numbers import numbers_of_robot
+
+    robot = question.robot
+    columns = standard_columns(robot, rotor_inertia=question.rotor_inertia)
+    if rules_apply(question):
+        return find_rows_by_rules(robot, columns, symbolic=True)
+    numbers = numbers_of_robot(robot, symbolic=True)
+    poses = {}
+    for k, link in enumerate(robot.links):
+        if link.kind != "floating":
+            pose = link_pose(link, numbers)
+            poses[k] = (tuple(zip(pose.x, pose.y, pose.z, strict=True)), pose.origin)
+    found = find_rows_of_tree(
+        robot, columns, question.model, tared=question.tared, channels=question.channels,
+        poses=poses,  # type: ignore[arg-type]  # numbers mix with decimals
+    )  # fmt: skip
+    return {k: {c: numbers.one.of_plain(x) for c, x in row.items()} for k, row in found.items()}
+
+
+def _symbolic_rows_of_loops(question: Question, rows: dict[int, dict[int, Number]]) -> dict[int, dict[int, Number]]:
+    """Rows with forms of a robot with loops: sums of the open tree's rows, with shares in the symbols."""
+    from dynid.identifiability.loops import find_by_ball_arithmetic, find_loop_forms
+    from dynid.identifiability.rules import add_multiple, choose_first_columns
+
+    found = find_by_ball_arithmetic(
+        question.robot, question.model, question.rotor_inertia, question.tared
+    ).regrouping  # fmt: skip
+    rows = choose_first_columns(rows, Decimal("1e-60"), found.kept)
+    shares = {
+        (k, c): float(x)
+        for k, row in zip(found.kept, found.matrix, strict=True)
+        for c, x in ((c, row[c]) for c in rows)
+        if abs(x) > 1e-12
+    }
+    forms_of_tree = [x.form for row in rows.values() for x in row.values() if x.form is not None]
+    if not forms_of_tree:  # nothing is kept
+        return {}
+    ring = forms_of_tree[0].ring
+    entries = [place for place in shares if place[0] != place[1]]
+    forms = find_loop_forms(question, found, entries, ring) if entries else {}
+    total: dict[int, dict[int, Number]] = {k: {} for k in found.kept}
+    for (k, c), x in shares.items():
+        form = ring.constant(1) if k == c else forms.get((k, c))  # without a form it stays a number
+        add_multiple(total[k], Number(Decimal(repr(x)), form), rows[c])
+    return total

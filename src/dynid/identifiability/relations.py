@@ -128,7 +128,7 @@ def _sum_text(p: fmpq_mpoly, ring: Ring, notation: _Notation) -> tuple[str, bool
     return " ".join(parts), minus, len(order)
 
 
-def _coefficient_text_and_sign(x: Coefficient, notation: _Notation) -> tuple[str, bool]:
+def coefficient_text_and_sign(x: Coefficient, notation: _Notation = _TEXT) -> tuple[str, bool]:
     """Factor to write before a parameter (empty for 1) and whether it is negative."""
     if not isinstance(x, Form):
         text = notation.number(abs(float(x)))
@@ -146,7 +146,7 @@ def _coefficient_text_and_sign(x: Coefficient, notation: _Notation) -> tuple[str
 
 def coefficient_text(x: Coefficient) -> str:
     """Text of one coefficient."""
-    text, minus = _coefficient_text_and_sign(x, _TEXT)
+    text, minus = coefficient_text_and_sign(x, _TEXT)
     if text.startswith("(") and text.endswith(")") and not minus:
         inside = text[1:-1]
         return inside if isinstance(x, Form) and x.den == x.ring.unit else text
@@ -158,7 +158,7 @@ def _relation_text(kept: int, row: Mapping[int, Coefficient], names: Sequence[Pa
     groups: dict[tuple[str, bool], list[int]] = {}
     for column in sorted(row):
         if column != kept:
-            groups.setdefault(_coefficient_text_and_sign(row[column], notation), []).append(column)
+            groups.setdefault(coefficient_text_and_sign(row[column], notation), []).append(column)
     text = f"{notation.parameter(names[kept], 'R')} = {notation.parameter(names[kept])}"
     for (factor, minus), columns in groups.items():
         words = [notation.parameter(names[c]) for c in columns]

@@ -279,6 +279,8 @@ class Ledger:
         self.poses: dict[int, Pose] = {k: link_pose(link, numbers) for k, link in enumerate(robot.links)}
         self.facts: dict[int, AxisFacts] = find_axis_facts(robot, self.poses, numbers)
         self.rows: dict[int, Row] = {k: {k: numbers.one} for k in range(len(columns))}
+        self.rule = ""
+        self.eliminated: dict[int, str] = {}  # column to the rule that removed it
 
     def column_index(self, link: int, symbol: int) -> int:
         """Index of a link's inertial column."""
@@ -287,6 +289,7 @@ class Ledger:
     def eliminate_column(self, column: int, heirs: Iterable[tuple[int, Number]] = ()) -> None:
         """Remove a column; each heir takes it over with a coefficient (Khalil & Bennis 1994, relation 3)."""
         row = self.rows.pop(column)
+        self.eliminated[column] = self.rule
         for heir, coefficient in heirs:
             add_multiple(self.rows[heir], coefficient, row)
 
@@ -338,30 +341,67 @@ def unit_parameter_in_parent(pose: Pose, symbol: int, numbers: Numbers) -> list[
     return [*J, *v, zero]
 
 
-def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = False) -> RuleResult:
-    """Regroup the standard parameters of the open tree; couplings and closures are left to the caller."""
+def find_by_rules(
+    robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = False, prefer: tuple[int, ...] = ()
+) -> RuleResult:
+    """Regroup the standard parameters of the open tree; couplings and closures are left to the caller.
+
+    Kept are the first independent columns, those of `prefer` before all others.
+    """
     if robot.floating:
         raise ModelError(
             "floating_base", "the rules need a fixed base, and '{robot}' floats", "use {nullspace}",
             nullspace=Option("method", "nullspace"), robot=robot.name,
         )  # fmt: skip
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
-    table = robot.to_mdh()
-    zero = ZERO if table is robot else FRAME_ROUNDING
+    known = {k for k, name in enumerate(columns.names) if name in robot.known_zeros}
     with many_digits():
-        ledger = Ledger(table, columns, numbers_of_robot(table, symbolic=symbolic, smallest=zero))
-        apply_rules(ledger)
-        rows = ledger.rows if table is robot else _rows_in_own_frames(robot, table, ledger)
-        known = {k for k, name in enumerate(columns.names) if name in robot.known_zeros}
-        rows = choose_first_columns({k: _without_columns(row, known) for k, row in rows.items()}, zero)
+        rows = choose_first_columns(find_rows_by_rules(robot, columns, symbolic=symbolic), _zero_of(robot), prefer)
     return _result_of_rows(rows, len(columns), known)
 
 
-def apply_rules(ledger: Ledger) -> None:
-    """Apply all rules in place, link by link from the tips to the base, inside a link rule 2 before rule 3."""
+def _zero_of(robot: Robot) -> Decimal:
+    """Size below which a number is zero: frames that are not the table's own come with rounding."""
+    return ZERO if robot.to_mdh() is robot else FRAME_ROUNDING
+
+
+def find_rows_by_rules(robot: Robot, columns: ColumnSet, *, symbolic: bool) -> dict[int, Row]:
+    """What each column that the rules keep stands for, without known zeros; call with `many_digits`."""
+    table = robot.to_mdh()
+    ledger = Ledger(table, columns, numbers_of_robot(table, symbolic=symbolic, smallest=_zero_of(robot)))
+    apply_rules(ledger)
+    rows = ledger.rows if table is robot else _rows_in_own_frames(robot, table, ledger)
+    known = {k for k, name in enumerate(columns.names) if name in robot.known_zeros}
+    return {k: _without_columns(row, known) for k, row in rows.items()}
+
+
+def apply_rules(ledger: Ledger, names: frozenset[str] | None = None) -> None:
+    """Apply all rules in place, link by link from the tips to the base, inside a link rule 2 before rule 3.
+
+    names: of the rules to apply, None for all.
+    """
     for j in reversed(ledger.robot.topological_order):
         for rule in _RULES[ledger.robot.links[j].kind]:
-            rule(ledger, j)
+            if names is None or rule.__name__ in names:
+                ledger.rule = rule.__name__
+                rule(ledger, j)
+
+
+JOINT_RULES = frozenset({"rule_fixed", "rule_1a", "rule_1b"})
+"""What they move from a link to its parent moves in the same way on both: no sensor of any kind sees it."""
+
+
+def find_eliminations(
+    robot: Robot, *, rotor_inertia: bool = True, names: frozenset[str] | None = None
+) -> dict[int, str]:
+    """Name of the rule that removed each column of an open tree whose links stand in its table's own frames."""
+    columns = standard_columns(robot, rotor_inertia=rotor_inertia)
+    if robot.to_mdh() is not robot:
+        return {}
+    with many_digits():
+        ledger = Ledger(robot, columns, numbers_of_robot(robot, symbolic=False))
+        apply_rules(ledger, names)
+    return ledger.eliminated
 
 
 def rule_fixed(ledger: Ledger, j: int) -> None:
@@ -502,15 +542,16 @@ def _without_columns(row: Row, gone: set[int]) -> Row:
     return {column: x for column, x in row.items() if column not in gone} if gone else row
 
 
-def choose_first_columns(rows: dict[int, Row], zero: Decimal) -> dict[int, Row]:
-    """Reduced echelon form: the lexicographically first columns of the same span, by kept column.
+def choose_first_columns(rows: dict[int, Row], zero: Decimal, prefer: tuple[int, ...] = ()) -> dict[int, Row]:
+    """Reduced echelon form: the lexicographically first columns of the same span, by kept column, preferred ones first.
 
     Where every row already starts with its own column (parents before children, no known zeros), nothing is done.
     """
-    if all(_is_reduced_row(kept, row, rows) for kept, row in rows.items()):
+    if rows.keys() >= set(prefer) and all(_is_reduced_row(kept, row, rows) for kept, row in rows.items()):
         return dict(sorted(rows.items()))
     waiting, chosen = list(map(dict, rows.values())), dict[int, Row]()
-    for column in sorted({c for row in waiting for c in row}):
+    columns = {c for row in waiting for c in row}
+    for column in (*(c for c in prefer if c in columns), *sorted(columns - set(prefer))):
         sizes = [abs(row[column].value) if column in row else Decimal(0) for row in waiting]
         largest = max(sizes, default=Decimal(0))
         if largest <= zero:

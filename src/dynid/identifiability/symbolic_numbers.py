@@ -8,19 +8,21 @@ symbolic work, its form.
 from __future__ import annotations
 
 import ast
+import itertools
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from dynid.identifiability.exact_geometry import ZERO, cosine_sine, read_angle, read_length
-from dynid.robot.expression import Expression, parse_expression, symbols_of
+from dynid.robot.expression import Expression, evaluate_expression, parse_expression, symbols_of
 from dynid.robot.robot import Robot
 
 if TYPE_CHECKING:
-    from flint import fmpq_mpoly
+    from flint import arb, fmpq_mpoly
 
 PAIR = re.compile(r"(cos|sin)\((.*)\)")
 """Generators that know of each other."""
@@ -56,14 +58,35 @@ class Form:
 
         return coefficient_text(self)
 
+    def evaluate(self, symbols: Mapping[str, float]) -> float:
+        """Value of the form for values of the symbols (m; angles in rad, also where the table has degrees)."""
+        values = [_generator_value(name, symbols) for name in self.ring.names]
+        num, den = (
+            math.fsum(
+                float(Fraction(int(c.p), int(c.q))) * math.prod(map(pow, values, map(int, powers)))
+                for powers, c in terms
+            )
+            for terms in (self.num.to_dict().items(), self.den.to_dict().items())
+        )
+        return num / den
+
+
+def _generator_value(name: str, symbols: Mapping[str, float]) -> float:
+    """Value of a generator: a symbol, an expression of some, or a cosine or sine of one."""
+    if match := PAIR.fullmatch(name):
+        angle = evaluate_expression(match[2], symbols)
+        return math.cos(angle) if match[1] == "cos" else math.sin(angle)
+    return evaluate_expression(name, symbols)
+
 
 class Ring:
     """Polynomials in named generators; `cos(x)` and `sin(x)` of the same x know of each other."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], constants: Mapping[str, Decimal] | None = None) -> None:
         from flint import Ordering, fmpq_mpoly_ctx
 
         self.names = tuple(names)
+        self.constants = dict(constants or {})  # values of cosines and sines
         self.context = fmpq_mpoly_ctx.get(self.names, Ordering.lex)
         self.generators = dict(zip(self.names, self.context.gens(), strict=True))
         place = {name: k for k, name in enumerate(self.names)}
@@ -182,31 +205,60 @@ def _integer_value(node: ast.expr) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A coefficient or coordinate: its value to 120 digits and, in symbolic work, its form."""
+    """A coefficient or coordinate: its value to 120 digits and, in symbolic work, its form.
+
+    Decimals and integers mix with numbers, so that what is written for decimals runs on numbers, too.
+    """
 
     value: Decimal
     form: Form | None = None
 
-    def __add__(self, other: Number) -> Number:
+    def of_plain(self, other: Number | Decimal | int) -> Number:
+        """Return a decimal or integer as a number of the same kind; numbers as they are."""
+        if isinstance(other, Number):
+            return other
+        form = None if self.form is None else self.form.ring.constant(Fraction(other))
+        return Number(Decimal(other), form)
+
+    def __add__(self, other: Number | Decimal | int) -> Number:
+        other = self.of_plain(other)
         if self.form is None or other.form is None:
             return Number(self.value + other.value)
         return Number(self.value + other.value, self.form + other.form)
 
+    __radd__ = __add__
+
     def __neg__(self) -> Number:
         return Number(-self.value, None if self.form is None else -self.form)
 
-    def __sub__(self, other: Number) -> Number:
+    def __sub__(self, other: Number | Decimal | int) -> Number:
         return self + -other
 
-    def __mul__(self, other: Number) -> Number:
+    def __rsub__(self, other: Decimal | int) -> Number:
+        return -self + other
+
+    def __mul__(self, other: Number | Decimal | int) -> Number:
+        other = self.of_plain(other)
         if self.form is None or other.form is None:
             return Number(self.value * other.value)
         return Number(self.value * other.value, self.form * other.form)
 
-    def __truediv__(self, other: Number) -> Number:
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Number | Decimal | int) -> Number:
+        other = self.of_plain(other)
         if self.form is None or other.form is None:
             return Number(self.value / other.value)
         return Number(self.value / other.value, self.form / other.form)
+
+    def __rtruediv__(self, other: Decimal | int) -> Number:
+        return self.of_plain(other) / self
+
+    def __abs__(self) -> Decimal:
+        return abs(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
 
     def __bool__(self) -> bool:
         """Whether there is anything to write down: a form may be zero only for these values of the symbols."""
@@ -261,19 +313,216 @@ class Numbers:
         return Number(cosine, forms[0]), Number(sine, forms[1])
 
 
+def closure_lengths(robot: Robot) -> list[Expression]:
+    """Coordinates of the closures' points, six for each closure."""
+    return [
+        Expression(float(x), text or None)
+        for c in robot.closures
+        for x, text in zip((*c.points[0], *c.points[1]), c.texts or ("",) * 6, strict=True)
+    ]
+
+
 def numbers_of_robot(robot: Robot, *, symbolic: bool, smallest: Decimal = ZERO) -> Numbers:
     """Numbers for a robot's geometry: plain, or with forms in the symbols and angles of its table."""
     if not symbolic:
         return Numbers(smallest=smallest)
     lengths: dict[str, None] = {}
-    angles: dict[str, None] = {}
+    angles: dict[str, Decimal] = {}
     for link in robot.links:
+        if link.kind == "floating":
+            continue
         assert link.mdh is not None
         for length in (link.mdh.d, link.mdh.r, link.mdh.b):
             lengths |= dict.fromkeys(length_generators(length))
         for angle in (link.mdh.gamma, link.mdh.alpha, link.mdh.theta):
             if not read_angle(angle.value).is_right_angle:
-                text = split_leading_minus(angle)[0]
-                angles |= dict.fromkeys((f"cos({text})", f"sin({text})"))
+                text, sign = split_leading_minus(angle)
+                cosine, sine = cosine_sine(read_angle(angle.value))
+                angles |= {f"cos({text})": cosine, f"sin({text})": sign * sine}
+    for length in closure_lengths(robot):
+        lengths |= dict.fromkeys(length_generators(length))
     known = [name for name in robot.symbols if name in lengths]
-    return Numbers(Ring([*dict.fromkeys([*known, *lengths]), *angles]), smallest)
+    return Numbers(Ring([*dict.fromkeys([*known, *lengths]), *angles], angles), smallest)
+
+
+# Forms that numbers with many digits stand for, by integer relations (LLL).
+
+
+PRIMES = (2, 3, 5, 7)
+"""Of the factor of a monomial."""
+SMALLEST = 30
+"""Digits to which a relation must hold in the first geometry and, relative to its size, in the second one."""
+MOST = 45
+"""Terms of numerator and denominator together."""
+
+
+def recognise_form(
+    values: Sequence[arb],
+    lengths: Sequence[Mapping[str, float]],
+    degree: int,
+    ring: Ring,
+    groups: Sequence[Collection[str]] = (),
+) -> Form | None:
+    """Form of this degree in the lengths whose values at two geometries are given; None where none is simple.
+
+    Tried are rational numbers, monomials in all lengths and in the ring's cosines and sines (by their logarithms),
+    homogeneous ratios with few terms in the lengths of each group, then products of a monomial in the lengths and a
+    polynomial in the cosines and sines. Lengths whose name is no generator of the ring are numbers and enter with that
+    value.
+    """
+    names = (*lengths[0], *ring.constants)
+    fixed = [_ball(x) for x in ring.constants.values()]
+    draws = [[*(_ball(x) for x in draw.values()), *fixed] for draw in lengths]
+    candidates = _candidates(values[0], names, draws[0], degree, [*groups, lengths[0]])
+    for candidate in itertools.chain(candidates, _separated_candidates(values, draws, len(lengths[0]))):
+        if all(_ratio_holds(candidate, x, draw) for x, draw in zip(values, draws, strict=True)):
+            return _form_of_ratio(candidate, names, ring)
+    return None
+
+
+Terms: TypeAlias = Mapping[tuple[int, ...], Fraction]
+
+
+def _candidates(
+    x: arb, names: Sequence[str], draw: Sequence[arb], degree: int, groups: Sequence[Collection[str]]
+) -> Iterator[tuple[Terms, Terms]]:
+    """Numerators and denominators that a number may be the ratio of, simple ones first."""
+    none = (0,) * len(names)
+    simple = Fraction(float(x)).limit_denominator(1000)
+    yield {none: simple}, {none: Fraction(1)}
+    yield from _monomial_candidates(x, draw)
+    for group in groups:
+        some = [k for k, name in enumerate(names) if name in group]
+        for extra in range(3):
+            dens, nums = monomials(len(some), extra), monomials(len(some), degree + extra)
+            if nums and len(dens) + len(nums) <= MOST:
+                for num, den in _ratio_candidates(x, [draw[k] for k in some], nums, dens):
+                    yield _in_all_names(num, some, len(names)), _in_all_names(den, some, len(names))
+
+
+def _separated_candidates(
+    values: Sequence[arb], draws: Sequence[Sequence[arb]], count: int
+) -> Iterator[tuple[Terms, Terms]]:
+    """Monomials in the first `count` generators, the lengths, times polynomials in the others, which do not change."""
+    one, two = values
+    if count == len(draws[0]) or not one / two > 0:
+        return
+    logs = [(one / two).log(), *((a / b).log() for a, b in zip(draws[0][:count], draws[1][:count], strict=True))]
+    fixed = draws[0][count:]
+    for row in integer_relations(logs):
+        if abs(row[0]) != 1 or max(map(abs, row)) > 8:
+            continue
+        powers = [-row[0] * n for n in row[1:]]
+        rest = one
+        for s, n in zip(draws[0], powers, strict=False):
+            rest = rest / s**n
+        for degree in range(1, 5):
+            terms = [p for d in range(degree + 1) for p in monomials(len(fixed), d)]
+            if len(terms) > MOST:
+                break
+            for num, den in _ratio_candidates(rest, fixed, terms, [(0,) * len(fixed)]):
+                top, below = tuple(max(n, 0) for n in powers), tuple(max(-n, 0) for n in powers)
+                yield {(*top, *p): c for p, c in num.items()}, {(*below, *p): c for p, c in den.items()}
+
+
+def _in_all_names(terms: Terms, some: Sequence[int], size: int) -> Terms:
+    """Terms in some generators as terms in all of them."""
+    total = {}
+    for powers, c in terms.items():
+        row = [0] * size
+        for k, n in zip(some, powers, strict=True):
+            row[k] = n
+        total[tuple(row)] = c
+    return total
+
+
+def _monomial_candidates(x: arb, draw: Sequence[arb]) -> Iterator[tuple[Terms, Terms]]:
+    """Monomials with a rational factor, by an integer relation of logarithms."""
+    from flint import arb
+
+    logs = [abs(x).log(), *(arb(p).log() for p in PRIMES), *(abs(s).log() for s in draw)]
+    for row in integer_relations(logs):
+        if abs(row[0]) != 1 or max(map(abs, row)) > 8:
+            continue
+        powers = [-row[0] * n for n in row[1:]]
+        factor = math.prod((Fraction(p) ** n for p, n in zip(PRIMES, powers, strict=False)), start=Fraction(1))
+        top = tuple(max(n, 0) for n in powers[len(PRIMES) :])
+        below = tuple(max(-n, 0) for n in powers[len(PRIMES) :])
+        minus = (x < 0) ^ (sum(n for n, s in zip(powers[len(PRIMES) :], draw, strict=True) if s < 0) % 2 == 1)
+        yield {top: -factor if minus else factor}, {below: Fraction(1)}
+
+
+def _ratio_candidates(
+    x: arb, balls: Sequence[arb], nums: Sequence[tuple[int, ...]], dens: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[Terms, Terms]]:
+    """Ratios of polynomials, by an integer relation of x times the denominator's terms and the numerator's."""
+    terms = [math.prod((b**n for b, n in zip(balls, powers, strict=True)), start=_ball(1)) for powers in (*dens, *nums)]
+    for row in integer_relations([x * t for t in terms[: len(dens)]] + terms[len(dens) :]):
+        den = {powers: Fraction(n) for powers, n in zip(dens, row, strict=False) if n}
+        num = {powers: Fraction(-n) for powers, n in zip(nums, row[len(dens) :], strict=True) if n}
+        if den and num:
+            yield num, den
+
+
+def integer_relations(values: Sequence[arb]) -> Iterator[tuple[int, ...]]:
+    """Yield small integer vectors n with n . values = 0 to many digits, shortest first, of numbers with many digits."""
+    from flint import fmpz_mat
+
+    digits = 2 * SMALLEST
+    scaled = [int(Decimal(x.mid().str(digits + 20, radius=False)).scaleb(digits)) for x in values]
+    size = len(values)
+    lattice = fmpz_mat([[int(i == j) for j in range(size)] + [scaled[i]] for i in range(size)]).lll()
+    for i in range(size):
+        row = [int(lattice[i, j]) for j in range(size + 1)]
+        if abs(row[-1]) < 10**SMALLEST and any(row[:-1]):
+            yield tuple(row[:-1])
+
+
+def monomials(count: int, degree: int) -> list[tuple[int, ...]]:
+    """Powers of all monomials of a degree in so many symbols."""
+    if degree < 0:
+        return []
+    chosen = itertools.combinations_with_replacement(range(count), degree)
+    return [tuple(some.count(k) for k in range(count)) for some in chosen]
+
+
+def _ball(x: float | Decimal) -> arb:
+    """Ball around a decimal, or the one that Python prints for a float."""
+    from flint import arb
+
+    exact = Fraction(x if isinstance(x, Decimal) else repr(float(x)))
+    return arb(exact.numerator) / exact.denominator
+
+
+def _ratio_holds(candidate: tuple[Terms, Terms], x: arb, balls: Sequence[arb]) -> bool:
+    """Whether a number is the ratio of two polynomials to many digits."""
+    from flint import arb
+
+    num, den = (
+        sum(
+            (
+                math.prod((b**n for b, n in zip(balls, powers, strict=True)), start=arb(c.numerator) / c.denominator)
+                for powers, c in terms.items()
+            ),
+            start=arb(0),
+        )
+        for terms in candidate
+    )
+    off, size = abs(num - x * den), abs(num) + abs(x * den)
+    return bool(off.mid() <= size.mid() * arb(10) ** -SMALLEST)
+
+
+def _form_of_ratio(candidate: tuple[Terms, Terms], names: Sequence[str], ring: Ring) -> Form:
+    """Form of a ratio of polynomials in lengths; those that are no symbols are the numbers they are named by."""
+    known = [ring.generator(n) if n in ring.generators else ring.constant(Fraction(n)) for n in names]
+    num, den = ring.constant(0), ring.constant(0)
+    parts = []
+    for terms, total in zip(candidate, (num, den), strict=True):
+        for powers, c in terms.items():
+            term = ring.constant(c)
+            for form, n in zip(known, powers, strict=True):
+                for _ in range(n):
+                    term = term * form
+            total = total + term
+        parts.append(total)
+    return parts[0] / parts[1]

@@ -8,11 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import ColumnMapping, ColumnPlace, read_field_names, read_mapping
-from dynid.logs.column_names import REACTION, ColumnNameReader, Meaning, reaction_channels, split_unit
+from dynid.logs.column_names import (
+    REACTION,
+    ColumnMapping,
+    ColumnNameReader,
+    ColumnPlace,
+    Meaning,
+    reaction_channels,
+    read_field_names,
+    read_mapping,
+    split_unit,
+)
 from dynid.logs.readers.table import Field, Wanted
 from dynid.messages import ANYTHING, Message, Option, Wording
-from dynid.robot.locking import may_be_locked_unseen, may_lack_last_joints
+from dynid.robot.load import may_be_locked_unseen, may_lack_last_joints
 from dynid.robot.robot import Robot
 
 # Which of the columns of one channel belongs to which joint.

@@ -7,10 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import ColumnPlace, read_mapping
-from dynid.logs.column_names import WORDS, ColumnNameReader, Meaning, si_factor, split_tokens, split_unit
+from dynid.logs.column_names import (
+    WORDS,
+    ColumnNameReader,
+    ColumnPlace,
+    Meaning,
+    read_mapping,
+    si_factor,
+    split_tokens,
+    split_unit,
+)
 from dynid.logs.columns import assign_columns_to_joints
 from dynid.logs.log import CHUNK, Log
 from dynid.logs.read import FileSource, columns_of_batch
@@ -50,6 +59,13 @@ class CommandedMotion:
         return replace(
             self, t=self.t[inside], q=self.q[inside], v=None if self.v is None else self.v[inside],
             commands={key: x[inside] for key, x in self.commands.items()},
+        )  # fmt: skip
+
+    def with_joints(self, order: NDArray[np.int64], sign: Array) -> CommandedMotion:
+        """Return the recording with the columns of joints in another order (n,), times signs (n,)."""
+        return replace(
+            self, q=self.q[:, order] * sign, v=None if self.v is None else self.v[:, order] * sign,
+            commands={key: x[:, order] * sign for key, x in self.commands.items()},
         )  # fmt: skip
 
     @property

@@ -695,13 +695,13 @@ class ChannelWatch:
             run = self._measure_run(j, x, samples, rows, q_before, 0, first, run)
         if first < N:
             if run is not None and run.row_count >= least:
-                self._judge_run(name, j, run, float(column[first]))
+                self._classify_run(name, j, run, float(column[first]))
             some = column[first :: int(least) // 2]
             if (some[1:] == some[:-1]).any():
                 starts = np.append(first, first + 1 + np.flatnonzero(column[first + 1 :] != column[first:-1]))
                 for k in np.flatnonzero(np.diff(starts) >= least).tolist():
                     whole = self._measure_run(j, x, samples, rows, q_before, int(starts[k]), int(starts[k + 1]))
-                    self._judge_run(name, j, whole, float(column[starts[k + 1]]))
+                    self._classify_run(name, j, whole, float(column[starts[k + 1]]))
             start = N - 1
             if start > first and column[-2] == column[-1]:
                 others = np.flatnonzero(column[first:] != column[-1])
@@ -742,7 +742,7 @@ class ChannelWatch:
             float(u[-1]), before, sums,
         )  # fmt: skip
 
-    def _judge_run(self, name: str, j: int, run: _Run, following: float) -> None:
+    def _classify_run(self, name: str, j: int, run: _Run, following: float) -> None:
         """Decide whether a stretch of one value is frozen, and count it; following: the value after it, else NaN."""
         scale, limits = self.scales["q"], self.scales[name].limits[j]
         step = scale.step[j]
@@ -782,7 +782,7 @@ class ChannelWatch:
         for name, runs in self.runs.items():
             for j, run in enumerate(runs):
                 if run is not None and run.row_count >= self.least[name][j]:
-                    self._judge_run(name, j, run, np.nan)
+                    self._classify_run(name, j, run, np.nan)
 
     @property
     def rows_named_in_messages(self) -> list[RowsLeftOut]:

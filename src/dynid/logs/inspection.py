@@ -15,10 +15,10 @@ import numpy as np
 from dynid.errors import DynidError, LogError
 from dynid.logs.column_names import FACTORS, split_unit
 from dynid.logs.columns import ColumnPlan
+from dynid.logs.filtering import Splitting, windows_of_log
 from dynid.logs.findings import BEYOND, QUANTITIES, ChannelScale, Findings
 from dynid.logs.log import Log, Samples
 from dynid.logs.readers.table import Field, Table, Wanted, numbered_columns
-from dynid.logs.segments import Splitting, windows_of_log
 from dynid.logs.simulate import simulate
 from dynid.logs.survey import Survey, plateau_level, standing_range, survey
 from dynid.messages import ANYTHING, Message, Option

@@ -25,8 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import distinguishing_prefixes, folder_of_field, name_numbers_in_files
-from dynid.logs.column_names import ColumnNameReader, si_factor
+from dynid.logs.column_names import (
+    ColumnNameReader,
+    distinguishing_prefixes,
+    folder_of_field,
+    name_numbers_in_files,
+    si_factor,
+)
 from dynid.logs.columns import ColumnPlan, match_time
 from dynid.logs.ordering import SLOWEST
 from dynid.logs.read import find_time_unit, sample_stamps, times_in_seconds
@@ -39,7 +44,7 @@ from dynid.robot.transform import Array
 if TYPE_CHECKING:
     from dynid.logs.log import Log
 
-NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
+NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?%?"
 TIME_RANGE = re.compile(rf"(?P<start>{NUMBER})?:(?P<stop>{NUMBER})?")
 
 PERIODS = 4.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError
 from dynid.logs.cameras import Triangulation

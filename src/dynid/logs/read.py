@@ -15,19 +15,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import (
+from dynid.logs.column_names import (
+    FACTORS,
     ColumnPlace,
+    check_units,
     column_numbers_of_file,
     distinguishing_prefixes,
+    find_unit,
     mapped_column_numbers,
     parse_header,
+    si_factor,
+    split_unit,
 )
-from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
 from dynid.logs.columns import ColumnPlan, match_columns
 from dynid.logs.log import CHANNELS, CHUNK, ArraySource, Log, Samples, Wiring
-from dynid.logs.readers.table import ALL_ROWS, Batch, Numbers, RenamedTable, RowRange, Table, TableRows, Wanted
+from dynid.logs.readers.table import (
+    ALL_ROWS,
+    Batch,
+    Numbers,
+    RenamedTable,
+    RowRange,
+    Table,
+    TableRows,
+    Wanted,
+    check_field_names,
+)
 from dynid.messages import ANYTHING, Message, Option, Wording
-from dynid.robot.locking import hold_missing_joints, lock_loaded_robot, may_lack_last_joints
+from dynid.robot.load import hold_missing_joints, lock_loaded_robot, may_lack_last_joints
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import suggest_similar_file
@@ -142,7 +156,9 @@ def open_table(path: Path, topic: TopicLike | None = None, layout: Layout | None
             name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
             suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
         )  # fmt: skip
-    return (layout.with_row_range(layout.with_user_names(openers[suffix](path))),)
+    table = openers[suffix](path)
+    check_field_names(name, [one.name for one in table.fields])
+    return (layout.with_row_range(layout.with_user_names(table)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +290,7 @@ NOT_GIVEN = ("path", "robot", "sign", "zero", "order")
 """Arguments of `read_log` that a source keeps otherwise: wiring is its own value."""
 
 OrderLike = Sequence[str] | Mapping[str, Sequence[str]]
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
 _ORDERED = ("q", "tau")
 
 

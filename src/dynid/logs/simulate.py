@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from dynid.dynamics.friction import PLAIN, FrictionShapes
-from dynid.dynamics.reaction import rotor_moments, rotor_torques
+from dynid.dynamics.models import rotor_moments, rotor_torques
 from dynid.dynamics.regressor import regressor_chunks
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import FIX_THE_BASE, DynidError

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.inference.between_logs import POOLED
 from dynid.estimation.inference.jackknife import Jackknife, jackknife
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, Solution, solve
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping

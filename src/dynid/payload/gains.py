@@ -12,9 +12,9 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.identify import Logs
-from dynid.estimation.inference.selection import DEFAULT
+from dynid.estimation.inference.cross_validation import DEFAULT
 from dynid.estimation.options import Options
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Unknowns
 from dynid.estimation.solve.least_squares import Factors
 from dynid.messages import Message, Option
 from dynid.payload.bilinear import (

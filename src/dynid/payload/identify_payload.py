@@ -20,7 +20,7 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, identify
 from dynid.estimation.inference.jackknife import sensitivity_shifts
 from dynid.estimation.options import Options
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Unknowns
 from dynid.estimation.solve.least_squares import Factors, Solution
 from dynid.identifiability.numeric import find_by_qr
 from dynid.logs.read import list_logs

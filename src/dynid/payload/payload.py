@@ -188,7 +188,7 @@ class Payload(ResultWithFit):
         return C
 
     @cached_property
-    def _body(self) -> tuple[Array, Array]:
+    def _body_and_sigma(self) -> tuple[Array, Array]:
         """Mass, centre of mass, inertia about it (10,), and their deviations by first-order propagation."""
         p, C = self.parameters, self.parameter_covariance
         if not self.has_mass:
@@ -209,32 +209,32 @@ class Payload(ResultWithFit):
     @property
     def mass(self) -> float:
         """Mass in kg, NaN where the data do not tell."""
-        return float(self._body[0][0])
+        return float(self._body_and_sigma[0][0])
 
     @property
     def mass_sigma(self) -> float:
         """Standard deviation of the mass."""
-        return float(self._body[1][0])
+        return float(self._body_and_sigma[1][0])
 
     @property
     def com(self) -> Array:
         """Centre of mass (3,) in m, NaN where the data do not tell."""
-        return self._body[0][1:4]
+        return self._body_and_sigma[0][1:4]
 
     @property
     def com_sigma(self) -> Array:
         """Standard deviations (3,) of the centre of mass."""
-        return self._body[1][1:4]
+        return self._body_and_sigma[1][1:4]
 
     @property
     def inertia(self) -> Array:
         """Inertia matrix (3, 3) about the centre of mass in kg m^2, NaN where the data do not tell."""
-        return _symmetric_matrix(self._body[0][4:])
+        return _symmetric_matrix(self._body_and_sigma[0][4:])
 
     @property
     def inertia_sigma(self) -> Array:
         """Standard deviations (3, 3) of the inertia."""
-        return _symmetric_matrix(self._body[1][4:])
+        return _symmetric_matrix(self._body_and_sigma[1][4:])
 
     @cached_property
     def warnings(self) -> tuple[Message, ...]:

@@ -19,11 +19,10 @@ from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe
 from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, WEAK_MEAN
 from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, open_logs
+from dynid.estimation.inference.cross_validation import DEFAULT, OPTIONAL, choose_friction_blocks
 from dynid.estimation.inference.jackknife import Jackknife
-from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_friction_blocks
 from dynid.estimation.options import Options
-from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.solve.least_squares import (
     Constraints,
     build_constraints,

@@ -14,11 +14,9 @@ from dynid.errors import MeshRefusedError
 from dynid.identifiability.base_parameters import cached_base_parameters
 from dynid.identifiability.parameters import BaseParameters
 from dynid.messages import Message
-from dynid.physical.cone import UNIT, link_coordinate_basis
-from dynid.physical.constraints import LinearRows
-from dynid.physical.file_bodies import StatedBody, stated_bodies
+from dynid.physical.constraints import LinearRows, StatedBody, stated_bodies
 from dynid.physical.prior import Prior, bodies_from_sizes, find_prior, is_massless
-from dynid.physical.problem import Problem, link_coordinate_columns
+from dynid.physical.problem import UNIT, Problem, link_coordinate_basis, link_coordinate_columns
 from dynid.physical.search import find_bodies_with_estimate
 from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, pseudo_inertia, to_body
 from dynid.robot.io.meshes import LEVELS, MeshFolders

@@ -14,11 +14,9 @@ from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.messages import Message, Option, messages_in
-from dynid.physical.attribution import Binding, find_active_bounds, find_data_shares
 from dynid.physical.check import describe_violations
-from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, bounds_by_parameter, link_ellipsoids
-from dynid.physical.parameters import UNLIKELY, PhysicalParameters
+from dynid.physical.parameters import UNLIKELY, Binding, PhysicalParameters, find_active_bounds, find_data_shares
 from dynid.physical.prior import Prior, centre_is_outside, density_ratio, find_prior
 from dynid.physical.problem import (
     Problem,
@@ -26,6 +24,7 @@ from dynid.physical.problem import (
     demand_rows,
     identified_combinations,
     scale_prior_to_data,
+    smallest_relative_eigenvalue,
 )
 from dynid.physical.search import MARGIN, search_bodies
 from dynid.robot.load import load_with_locks_of

@@ -14,16 +14,16 @@ import scipy.linalg
 import scipy.sparse as sparse
 
 from dynid.errors import PhysicalError
-from dynid.physical.cone import (
+from dynid.physical.problem import (
     UNIT,
     ConeRows,
     Matrix,
+    Problem,
     log_det_divergence,
     log_det_roots,
     minimise_over_cones,
     symmetric_from_svec,
 )
-from dynid.physical.problem import Problem
 from dynid.robot.transform import Array
 
 MARGIN = 1e-3

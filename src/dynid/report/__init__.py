@@ -1,4 +1,4 @@
 """Self-contained HTML pages that work offline.
 
-Start with `write.write_report`; one class per section in `sections`.
+Start with `write.write_report`; sections in `answer`, `fit` and `parameters`.
 """

@@ -11,10 +11,11 @@ import numpy as np
 
 from dynid.actuators.identify_actuators import Actuators
 from dynid.messages import command_line_wording
-from dynid.report.elements import (
+from dynid.report.page import (
     COLOURS,
     Cell,
     Figure,
+    Section,
     Table,
     Trace,
     corner_title,
@@ -23,10 +24,10 @@ from dynid.report.elements import (
     log_axis,
     number_cell,
     number_text,
+    render_page,
     titled_axis,
     unit_text,
 )
-from dynid.report.page import Section, render_page
 from dynid.storage.files import write_text
 
 MOST_CURVES = 12
@@ -48,6 +49,7 @@ class RolloutSection:
             line_trace(r.horizons, 1e3 * y, name, colour, mode="lines+markers") for name, y, colour in shown
         ]
         values = 1e3 * np.concatenate([y for _, y, _ in shown])
+        values = values[np.isfinite(values)] if np.isfinite(values).any() else np.ones(1)  # others diverge
         layout = {
             "xaxis": log_axis("horizon [s]", float(r.horizons.min()), float(r.horizons.max())),
             "yaxis": log_axis("error [mrad]", float(values.min()), float(values.max())),
@@ -56,7 +58,7 @@ class RolloutSection:
         rows = []
         for k, h in enumerate(r.horizons):
             errors = [1e3 * float(y[k]) for _, y, _ in shown]
-            cells = [number_cell(x, number_text(x, 3)) for x in errors]
+            cells = [number_cell(x, number_text(x, 3)) if np.isfinite(x) else Cell("diverges") for x in errors]
             count = number_cell(float(r.windows[k]), str(int(r.windows[k])))
             rows.append([number_cell(float(h), f"{h:g}"), *cells, count])
         said = (
@@ -80,7 +82,14 @@ class RolloutSection:
                 line_trace(r.curve_t, r.curve_after[:, j], "identified", COLOURS[0]),
             ]
             own = escape_plot_text(name)
-            layout = {"title": corner_title(f"{own} [rad]"), "xaxis": titled_axis("t [s]"), "yaxis": titled_axis("")}
+            near = np.concatenate([r.curve_measured[:, j], r.curve_after[:, j]])
+            near = near[np.isfinite(near)]
+            span = float(np.ptp(near))
+            beyond = np.nanmax(np.abs(r.curve_nominal[:, j] - near.mean()), initial=0.0) > max(3.0 * span, 1.0)
+            shown = {"range": [float(near.min() - 0.5 * span), float(near.max() + 0.5 * span)]} if beyond else {}
+            layout = {
+                "title": corner_title(f"{own} [rad]"), "xaxis": titled_axis("t [s]"), "yaxis": titled_axis("", **shown),
+            }  # fmt: skip
             figures.append(Figure(f"Rollout of joint {name}", traces, layout, 240))
         return figures
 
@@ -98,6 +107,8 @@ class DrivesSection:
             f"Commands act {1e3 * subject.delay:.2f} ms late (95 % interval: {half:.2g} ms to both sides); {who} "
             f"closes the loop. Columns were filtered at {subject.cutoff:.3g} Hz."
         )
+        if subject.sensor_delay or subject.sensor_delay_sigma:
+            text += f" The drive closes its loop with positions that are {1e3 * subject.sensor_delay:.2f} ms old."
         rows = []
         for p, x, s, (low, high) in zip(subject.names, subject.values, subject.sigma, subject.intervals, strict=True):
             rows.append([
@@ -136,5 +147,8 @@ SECTIONS: tuple[Section[Actuators], ...] = (RolloutSection(), DrivesSection(), W
 
 def write_actuators_page(result: Actuators, path: str | os.PathLike[str]) -> None:
     """Write the page on identified drives: one HTML file that needs nothing else."""
-    lead = f"Armature, friction and delay of {result.robot.n} joints from commands and positions."
+    lead = (
+        f"Armature, friction and delay of {result.robot.n} joints from commands and positions. Verdict: "
+        f"{command_line_wording(str(result.verdict))}."
+    )
     write_text(Path(path), render_page(f"Drives of {result.robot.name}", result, SECTIONS, lead=lead))

@@ -14,18 +14,19 @@ import numpy as np
 
 from dynid.excitation.clearance import BeforeRun
 from dynid.excitation.excitation import Excitation, noise_per_channel
-from dynid.excitation.history import Descent, SearchHistory
 from dynid.excitation.points import PointsShape
+from dynid.excitation.starts import Descent, SearchHistory
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.messages import command_line_wording
-from dynid.report.drawing import draw_path
-from dynid.report.elements import (
+from dynid.report.page import (
     COLOURS,
     Cell,
     Figure,
+    Section,
     Table,
     Trace,
     corner_title,
+    draw_path,
     escape_plot_text,
     joint_dash,
     line_trace,
@@ -33,10 +34,10 @@ from dynid.report.elements import (
     number_cell,
     number_text,
     percent_text,
+    render_page,
     titled_axis,
 )
-from dynid.report.elements import unit_text as raised
-from dynid.report.page import Section, render_page
+from dynid.report.page import unit_text as raised
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -95,15 +96,19 @@ def criterion_name(criterion: str) -> str:
 def describe_search(history: SearchHistory, columns: int) -> str:
     """Text on what the figure of the search shows, and what may do better; columns: of the matrix W."""
     best, count = history.best, len(history.descents)
-    valid = [descent for descent in history.descents if not descent.refused]
+    ended = [descent for descent in history.descents if not descent.dropped]
     near = sum(
-        criterion_ratio(descent.final_value, best.final_value, history.criterion, columns) <= NEAR for descent in valid
+        criterion_ratio(descent.final_value, best.final_value, history.criterion, columns) <= NEAR
+        for descent in ended
+        if not descent.refused
     )
     said = []
-    if count > 1:
-        said.append(f"{near} of {count} starts ended within 10 % of the best, which is start {best.start + 1}.")
-    if count > len(valid):
-        said.append(f"{count - len(valid)} better ones were refused: their motions collide, or cannot be entered.")
+    if count > len(ended):
+        said.append(f"{count} starts were tried, of which the best {len(ended)} were followed to their end.")
+    if len(ended) > 1:
+        said.append(f"{near} of {len(ended)} starts ended within 10 % of the best, which is start {best.start + 1}.")
+    if refused := sum(descent.refused for descent in history.descents):
+        said.append(f"{refused} better ones were refused: their motions collide, or cannot be entered.")
     drop = final_decrease(best, history.criterion, columns)
     if history.stopped:
         ran = f", {count} of {history.planned} starts were run" if count < history.planned else ""
@@ -113,7 +118,7 @@ def describe_search(history: SearchHistory, columns: int) -> str:
             f"The best start still fell by {percent_text(drop)} over the last tenth of its iterations; "
             f"a search with more starts (--starts {2 * history.planned}) may do better."
         )
-    elif 2 * near < count or count == 1:
+    elif 2 * near < len(ended) or count == 1:
         tried = "Only one start was tried" if count == 1 else "Starts end far apart"
         said.append(f"{tried}; more of them (--starts {max(4, 2 * history.planned)}) may do better.")
     else:

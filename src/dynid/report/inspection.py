@@ -20,8 +20,7 @@ from dynid.logs.inspection import (
     consecutive_numbers,
     describe_channel,
 )
-from dynid.report.elements import escape_control_characters, number_text, short_log_name
-from dynid.report.page import template_environment
+from dynid.report.page import escape_control_characters, number_text, short_log_name, template_environment
 from dynid.robot.robot import Robot
 from dynid.storage.files import write_text
 

@@ -17,25 +17,7 @@ from dynid.estimation.identification import Identification, Origin, find_origin
 from dynid.logs.log import Log
 from dynid.logs.read import LogLike, list_logs, read_log
 from dynid.messages import Message, Option
-from dynid.report.elements import (
-    COLOURS,
-    PLUS_MINUS,
-    Cell,
-    Figure,
-    Table,
-    escape_plot_text,
-    name_axis,
-    number_cell,
-    number_text,
-    percent_text,
-    titled_axis,
-    typed_array,
-    unit_text,
-    value_and_half_width_text,
-)
-from dynid.report.page import ReportSubject, Section, StandardValues, render_page
-from dynid.report.replay import replay_logs
-from dynid.report.sections.answer import (
+from dynid.report.answer import (
     MARKS,
     DataSection,
     DiagnosisSection,
@@ -43,8 +25,28 @@ from dynid.report.sections.answer import (
     VerdictSection,
     WarningsSection,
 )
-from dynid.report.sections.fit import FrictionSection, PredictionSection, ResidualsSection
-from dynid.report.sections.parameters import (
+from dynid.report.fit import FrictionSection, PredictionSection, ResidualsSection
+from dynid.report.page import (
+    COLOURS,
+    PLUS_MINUS,
+    Cell,
+    Figure,
+    ReportSubject,
+    Section,
+    StandardValues,
+    Table,
+    escape_plot_text,
+    name_axis,
+    number_cell,
+    number_text,
+    percent_text,
+    render_page,
+    titled_axis,
+    typed_array,
+    unit_text,
+    value_and_half_width_text,
+)
+from dynid.report.parameters import (
     ConditionSection,
     CorrelationSection,
     IdentifiableSection,
@@ -53,6 +55,7 @@ from dynid.report.sections.parameters import (
     RobotSection,
     group_of_parameter,
 )
+from dynid.report.replay import replay_logs
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import hash_file, write_text
@@ -214,7 +217,7 @@ class OverviewSection:
                 number_cell(len(set(r.warnings)), str(len(set(r.warnings)))),
             ])  # fmt: skip
         head = ("result", "verdict", "robot", "model", "estimator", "friction", "error, validation", "error, fit",
-                "rank", "condition", "cut-off", "warnings")  # fmt: skip
+                "rank", "condition, all columns", "cut-off", "warnings")  # fmt: skip
         reasons = [
             (n, r.verdict, tuple(dict.fromkeys(r.warnings)))
             for n, r in zip(subject.names, subject.results, strict=True)

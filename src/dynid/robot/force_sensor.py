@@ -63,11 +63,11 @@ class ForceSensor:
 
     position (3,) m and rotation (3, 3): its frame in the robot's frame 0. reference (3,): the point, in its own frame,
     about which moments are given. sense: whose force on whom. channels: those recorded, in their order. offsets: "free"
-    or "tared" (an unknown constant per channel and run), or "known" with the values in `offset`. mass, com: of what
-    stands on the plate without moving, com in the robot's frame 0. noise: standard deviation per channel, which sets
-    the weights of the channels relative to one another. sensitivity_sigma: relative standard deviation of each
-    channel's sensitivity, which goes into the standard deviations of the parameters. rotors: of motors that turn faster
-    than their joint.
+    or "tared" (an unknown constant per channel and run), or the known values, which are then in `offset` ("known").
+    mass, com: of what stands on the plate without moving, com in the robot's frame 0. noise: standard deviation per
+    channel, which sets the weights of the channels relative to one another. sensitivity_sigma: relative standard
+    deviation of each channel's sensitivity, which goes into the standard deviations of the parameters. rotors: of
+    motors that turn faster than their joint.
     """
 
     position: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
@@ -84,6 +84,9 @@ class ForceSensor:
     rotors: tuple[Annotated[Rotor, COMPLETE], ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.offsets, str):  # the known values, as in files
+            object.__setattr__(self, "offset", self.offsets)
+            object.__setattr__(self, "offsets", "known")
         for name in ("position", "reference", "com"):
             object.__setattr__(self, name, freeze(_check_numbers(getattr(self, name), 3, name)))
         R = np.array(self.rotation, dtype=np.float64)

@@ -1,26 +1,241 @@
-"""Files: written so that nothing is ever half written, told apart by their hashes, and found where misspelt."""
+"""Files: written whole or not at all, told apart by hashes, found where misspelt; limits of what they may ask for.
+
+A parser written in C trusts lengths that it reads: a damaged file may end the process that parses it. `run_isolated`
+forks, sets limits of memory and processor time, and hands back plain data and arrays, so that only the child dies. A
+fork costs some milliseconds, whatever is loaded (docs/reliability.md).
+"""
 
 from __future__ import annotations
 
 import errno
+import gc
 import hashlib
+import json
 import os
 import re
 import secrets
+import select
 import shutil
+import signal
 import stat
+import struct
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
-from dynid.errors import DynidError, RobotFileError
+import numpy as np
+import numpy.typing as npt
+
+from dynid.errors import DynidError, ParserDiedError, ParserFailedError, RobotFileError
+from dynid.messages import Message
 from dynid.storage.records import Limit
+
+Arrays = Sequence[npt.NDArray[Any]]
+
+_WALL_OVER_CPU = 10
+"""A child that waits, and does not compute, is ended after so many times the limit of processor time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimit:
+    """A limit of what is read, in its unit; the environment variable `DYNID_MAX_<NAME>` raises or lowers it."""
+
+    name: str
+    default: int
+    unit: str
+
+    @property
+    def variable(self) -> str:
+        """Name of the environment variable that sets it."""
+        return f"DYNID_MAX_{self.name}"
+
+    @property
+    def value(self) -> int:
+        """The limit in force; DynidError where the variable is no whole number."""
+        given = os.environ.get(self.variable, "").strip()
+        if not given:
+            return self.default
+        if not (given.isascii() and given.isdigit() and len(given) <= 15 and int(given)):
+            raise DynidError(
+                "limit_malformed", "{variable}={given:.20}: must be a whole number of {unit}, at least 1",
+                variable=self.variable, given=given, unit=self.unit,
+            )  # fmt: skip
+        return int(given)
+
+    def exceeded(self, what: str, figure: int) -> Message | None:
+        """Message that something is larger than this limit, None where it is not; what: '{figure}' is its figure."""
+        limit = self.value
+        if figure <= limit:
+            return None
+        return Message(
+            "limit_exceeded", what + ", above the limit of {limit}", "set {variable} to raise it", figure=figure,
+            limit=limit, variable=self.variable,
+        )  # fmt: skip
+
+
+MEMORY = FileLimit("MEMORY", 4096, "MiB")
+SECONDS = FileLimit("SECONDS", 60, "seconds")
+JOINTS = FileLimit("JOINTS", 1000, "joints")
+COLUMNS = FileLimit("COLUMNS", 10_000, "columns")
+ELEMENTS = FileLimit("ELEMENTS", 200_000, "elements")
+SYMBOLS = FileLimit("SYMBOLS", 1000, "symbols")
+LIMITS = (MEMORY, SECONDS, JOINTS, COLUMNS, ELEMENTS, SYMBOLS)
+"""All limits that an environment variable raises; docs/reliability.md has them in a table."""
+
+
+def check_regular_file(path: Path) -> Message | None:
+    """Why a path is no file whose content can be read to its end: a pipe, a device; None where it is one."""
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode):
+        return None
+    kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISDIR, "a folder"), (stat.S_ISSOCK, "a socket"))
+    kind = next((name for test, name in kinds if test(mode)), "a device")
+    return Message("not_a_regular_file", "this is {kind}, not a file", kind=kind)
+
+
+def run_isolated(work: Callable[[], tuple[Any, Arrays]]) -> tuple[Any, list[npt.NDArray[Any]]]:
+    """Run a function in a forked process with limits and return what it returns: data as JSON holds them, and arrays.
+
+    The function must keep to libraries without threads of their own, imported before. ParserDiedError where the process
+    was ended by a signal or a limit; ParserFailedError with the text of any exception that the function raised. What
+    libraries write to standard output and error is discarded.
+    """
+    seconds, memory = SECONDS.value, MEMORY.value
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _work_in_child(work, writer, seconds, memory)  # never returns
+    os.close(writer)
+    done = False
+    try:
+        answer = _Answer(reader, time.monotonic() + _WALL_OVER_CPU * seconds)
+        result = answer.read(memory << 20)
+        done = result is not None
+    finally:
+        os.close(reader)
+        if not done:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if result is None or code:
+        raise ParserDiedError(_describe_death(code, answer.late, seconds, memory))
+    data, arrays = result
+    if "error" in data:
+        raise ParserFailedError(data["error"])
+    return data["data"], arrays
+
+
+def _describe_death(code: int, late: bool, seconds: int, memory: int) -> Message:
+    """Message on why the process ended."""
+    if code == _OUT_OF_MEMORY:
+        return Message(
+            "parser_out_of_memory", "parsing it needs more than {memory} MiB of memory", "if the file is sound, set "
+            "{variable} to raise this limit", memory=memory, variable=MEMORY.variable,
+        )  # fmt: skip
+    if late or code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return Message(
+            "parser_too_slow", "parsing it takes more than {seconds} s", "if the file is sound, set {variable} to "
+            "raise this limit", seconds=seconds, variable=SECONDS.variable,
+        )  # fmt: skip
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return Message(
+        "parser_crashed", "the file is damaged: its parser crashed ({name})", "write the file again", name=name
+    )
+
+
+_OUT_OF_MEMORY = 5
+
+
+def _work_in_child(work: Callable[[], tuple[Any, Arrays]], writer: int, seconds: int, memory: int) -> None:
+    """Set limits, run the function, write what it returns, and end the process."""
+    code = 1
+    try:
+        gc.disable()  # objects of the parent are not finalised here
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        _set_limits(seconds, memory)
+        arrays: Arrays = ()
+        try:
+            data, arrays = work()
+            answer = {"data": data}
+        except MemoryError:
+            os._exit(_OUT_OF_MEMORY)
+        except Exception as error:  # a parser raises whatever a damaged byte leads it to
+            answer = {"error": str(error)[:2000] or type(error).__name__}
+        arrays = [np.ascontiguousarray(array) for array in arrays]
+        kinds = [(array.dtype.str, array.shape) for array in arrays]
+        head = json.dumps(answer | {"arrays": kinds}).encode()
+        flat = (array.reshape(-1).view(np.uint8).data for array in arrays)
+        for part in (memoryview(struct.pack("<Q", len(head))), memoryview(head), *flat):
+            view = part
+            while view:
+                view = view[os.write(writer, view) :]
+        code = 0
+    except MemoryError:
+        code = _OUT_OF_MEMORY
+    finally:
+        os._exit(code)
+
+
+def _set_limits(seconds: int, memory: int) -> None:
+    """Limit memory beyond what the process has, processor time, and files: none is written, no core either."""
+    import resource
+
+    with suppress(OSError):
+        memory = (memory << 20) + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = (("AS", memory), ("CPU", seconds), ("CORE", 0), ("FSIZE", 0))
+    for name, value in limits:
+        with suppress(AttributeError, OSError, ValueError):
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+
+class _Answer:
+    """What a child writes into its pipe, read until a deadline."""
+
+    def __init__(self, reader: int, deadline: float) -> None:
+        self._reader, self._deadline, self.late = reader, deadline, False
+
+    def read(self, most: int) -> tuple[dict[str, Any], list[npt.NDArray[Any]]] | None:
+        """Data and arrays; None where the child ended before it wrote them, or took too long."""
+        head = self._take(8)
+        text = None if head is None else self._take(min(struct.unpack("<Q", head)[0], most))
+        if text is None:
+            return None
+        data = json.loads(bytes(text))
+        arrays = []
+        for kind, shape in data.pop("arrays"):
+            raw = self._take(int(np.dtype(kind).itemsize * np.prod(shape, dtype=np.int64)))
+            if raw is None:
+                return None
+            arrays.append(np.frombuffer(raw, np.dtype(kind)).reshape(shape))
+        return data, arrays
+
+    def _take(self, count: int) -> bytearray | None:
+        """Next bytes; None where the pipe ends before."""
+        data = bytearray(count)
+        view = memoryview(data)
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
+        while view:
+            rest = self._deadline - time.monotonic()
+            if rest <= 0.0 or not poll.poll(1000.0 * rest):
+                self.late = True
+                return None
+            got = os.readv(self._reader, [view])
+            if not got:
+                return None
+            view = view[got:]
+        return data
+
 
 _PATIENCE = 60.0
 """Seconds to wait for the reader of a named pipe."""
@@ -82,7 +297,9 @@ def write_then_replace(path: Path) -> Iterator[Path]:
         is_file = found is None or stat.S_ISREG(found.st_mode)
         place = target if isinstance(target, Path) and is_file else None
         folder = Path(tempfile.gettempdir()) if place is None else place.parent
-        name = folder / f".{path.name[:40]}.{secrets.token_hex(4)}{path.suffix[:16]}"
+        _sweep_leftovers(folder)
+        mark = f"dynid-{_host_mark()}-{os.getpid()}-{secrets.token_hex(4)}"
+        name = folder / f".{_short_name(path.name)}.{mark}{_short_name(path.suffix)}"
         name.touch(exist_ok=False)  # as the umask allows, which could be asked for only by setting it for all threads
         try:
             yield name
@@ -101,6 +318,39 @@ def write_then_replace(path: Path) -> Iterator[Path]:
         raise DynidError(
             "file_unwritable", "cannot write {path}: {reason}", path=path, reason=error.strerror or error,
         ) from error  # fmt: skip
+
+
+_LEFTOVER = re.compile(r"\..*\.dynid-(?P<host>[0-9a-f]{8})-(?P<writer>[0-9]{1,10})-[0-9a-f]{8}(?:\..*)?", re.DOTALL)
+_swept: set[tuple[int, Path]] = set()
+
+
+def _short_name(name: str) -> str:
+    """Beginning of a name, of at most 80 bytes."""
+    return os.fsdecode(os.fsencode(name)[:80]).encode("utf-8", "surrogateescape").decode("utf-8", "ignore")
+
+
+def _host_mark() -> str:
+    """Mark of this machine, so that only its own processes are asked whether they still write."""
+    return hashlib.sha256(f"{os.uname().nodename}{os.getuid()}".encode()).hexdigest()[:8]
+
+
+def _sweep_leftovers(folder: Path) -> None:
+    """Remove temporary files in a folder whose writer, a process of this machine, was killed; once per process."""
+    if (os.getpid(), folder) in _swept:
+        return
+    _swept.add((os.getpid(), folder))
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            match = _LEFTOVER.fullmatch(entry.name)
+            if match is None or match["host"] != _host_mark() or not entry.is_file(follow_symlinks=False):
+                continue
+            try:
+                os.kill(int(match["writer"]), 0)
+            except ProcessLookupError:
+                with suppress(OSError):
+                    os.unlink(entry.path)
+            except (OSError, OverflowError):  # a process of another user
+                pass
 
 
 def resolve_write_target(path: Path) -> tuple[Path | int, os.stat_result | None]:

@@ -1,15 +1,23 @@
-"""The model parameters X of a robot with unknown geometry: finding, counting and writing them; torque = U X."""
+"""The model parameters X of a robot with unknown geometry: finding, counting and writing them; torque = U X.
+
+The functions U are tables of exponents, from which rows for N samples are written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.dynamics.kernels.compiled import compiled, inlined
+from dynid.dynamics.kernels.links import Integers
+from dynid.dynamics.kernels.spatial_algebra import sine_cosine
+from dynid.dynamics.kernels.threads import one_blas_thread, run_on_sample_ranges
 from dynid.dynamics.regressor import Regressor
 from dynid.errors import ModelError, UnknownGeometryError
 from dynid.messages import Message
@@ -17,18 +25,274 @@ from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.unknown_geometry.bilinear import (
+from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, count_parameters_quickly
+from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns, is_right_angle, split_unknown_words
+from dynid.unknown_geometry.lagrangian import (
     BilinearForm,
     Exponents,
+    Generators,
     ModelParameterChoice,
     UnknownProduct,
     bilinear_form,
     choose_model_parameters,
+    find_lagrangian,
+    joints_of_variables,
 )
-from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, count_parameters_quickly
-from dynid.unknown_geometry.functions import FunctionTables, build_function_tables
-from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns, is_right_angle, split_unknown_words
-from dynid.unknown_geometry.lagrangian import Generators, find_lagrangian
+
+# Rows of functions that are sums of products of powers: tables of exponents, one kernel, no generated code.
+#
+# A function is F(q, v) = sum of coefficient * T(q) * v_a v_b (or without velocities), T a product of letters and a
+# letter cos(q_j)^a sin(q_j)^b, or q_j^a of a prismatic joint.
+
+
+TORQUE, MOMENTUM, GRADIENT = 0, 1, 2
+"""Rows d/dt dF/dv - dF/dq, dF/dv and dF/dq."""
+
+
+BLOCK = 16
+"""Samples side by side."""
+
+
+class Monomials(NamedTuple):
+    """Functions as tables.
+
+    letter (l, 4): joint, whether it turns, the two exponents. Product k is made of the letters
+    factor[start[k]:start[k + 1]] and is used by the terms first[k] to first[k + 1]; term (t, 3): function, then the
+    joints a and b of the velocities, -1 for none; coefficient (t,).
+    """
+
+    letter: Integers
+    start: Integers
+    factor: Integers
+    first: Integers
+    term: Integers
+    coefficient: Array
+
+
+class Workspace(NamedTuple):
+    """Memory of a block of samples, side by side.
+
+    value, slope (letters * BLOCK,) of the letters; vs, accelerations (n * BLOCK,). Of a product with f factors: before
+    ((f + 1) * BLOCK,), of the factors before each, its value last; after (BLOCK,), of those behind; gradient
+    (f * BLOCK,), its derivative by each factor's joint; rate (BLOCK,), dT/dt. rows (n * functions * BLOCK,).
+    """
+
+    value: Array
+    slope: Array
+    vs: Array
+    accelerations: Array
+    before: Array
+    after: Array
+    gradient: Array
+    rate: Array
+    rows: Array
+
+
+@inlined
+def integer_power(x: float, n: int) -> float:
+    """Power x^n of a number for whole n >= 0."""
+    y = 1.0
+    for _ in range(n):
+        y *= x
+    return y
+
+
+@inlined
+def write_factor_values(letter: Integers, q: Array, first: int, last: int, value: Array, derivative: Array) -> None:
+    """Write values and derivatives (letters * BLOCK,) of all factors at the samples from first on, at most last."""
+    for i in range(len(letter)):
+        a, b = letter[i, 2], letter[i, 3]
+        for k in range(BLOCK):
+            x = q[min(first + k, last), letter[i, 0]]
+            if letter[i, 1] == 0:
+                value[i * BLOCK + k] = integer_power(x, a)
+                derivative[i * BLOCK + k] = a * integer_power(x, a - 1) if a > 0 else 0.0
+            else:
+                s, c = sine_cosine(x)
+                value[i * BLOCK + k] = integer_power(c, a) * integer_power(s, b)
+                down = b * integer_power(c, a + 1) * integer_power(s, b - 1) if b > 0 else 0.0
+                derivative[i * BLOCK + k] = down - (
+                    a * integer_power(c, a - 1) * integer_power(s, b + 1) if a > 0 else 0.0
+                )
+
+
+@inlined
+def write_product_of_powers(tables: Monomials, product: int, work: Workspace) -> None:
+    """Write a product T: before ends with its value, gradient has its derivative by each factor's joint, rate dT/dt."""
+    value, slope, vs, _, before, after, gradient, rate, _ = work
+    begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
+    for k in range(BLOCK):
+        before[k], after[k], rate[k] = 1.0, 1.0, 0.0
+    for f in range(factors):
+        at = tables.factor[begin + f] * BLOCK
+        for k in range(BLOCK):
+            before[(f + 1) * BLOCK + k] = before[f * BLOCK + k] * value[at + k]
+    for f in range(factors - 1, -1, -1):
+        at = tables.factor[begin + f] * BLOCK
+        joint = tables.letter[tables.factor[begin + f], 0] * BLOCK
+        for k in range(BLOCK):
+            x = before[f * BLOCK + k] * after[k] * slope[at + k]
+            gradient[f * BLOCK + k] = x
+            after[k] *= value[at + k]
+            rate[k] += x * vs[joint + k]
+
+
+@inlined
+def add_momentum(x: float, at: int, j: int, row: int, work: Workspace) -> None:
+    """Add x T v_j to a row; T stands at `at` of before."""
+    T, vs, rows = work.before, work.vs, work.rows
+    for k in range(BLOCK):
+        rows[row + k] += x * T[at + k] * vs[j * BLOCK + k]
+
+
+@inlined
+def add_momentum_rate(x: float, at: int, j: int, row: int, work: Workspace) -> None:
+    """Add d/dt (x T v_j) to a row; T stands at `at` of before."""
+    _, _, vs, accelerations, T, _, _, rate, rows = work
+    for k in range(BLOCK):
+        rows[row + k] += x * (T[at + k] * accelerations[j * BLOCK + k] + rate[k] * vs[j * BLOCK + k])
+
+
+@compiled
+def write_monomial_rows(tables: Monomials, mode: int, q: Array, v: Array, a: Array, out: Array) -> None:
+    """Write rows into out (N, n, width), width functions; a is read for torques.
+
+    Samples go in blocks side by side, so that every inner loop is a loop over a block.
+    """
+    N, n, width = out.shape
+    flat, longest = out.reshape(-1), 1
+    for product in range(len(tables.start) - 1):
+        longest = max(longest, tables.start[product + 1] - tables.start[product])
+    value, slope = np.empty(len(tables.letter) * BLOCK), np.empty(len(tables.letter) * BLOCK)
+    before, gradient = np.empty((longest + 1) * BLOCK), np.empty(longest * BLOCK)
+    after, rate, speed = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    vs, accelerations = np.empty(n * BLOCK), np.empty(n * BLOCK)
+    rows = np.empty(n * width * BLOCK)
+    work = Workspace(value, slope, vs, accelerations, before, after, gradient, rate, rows)
+    sign = 1.0 if mode == GRADIENT else -1.0
+    for first in range(0, N, BLOCK):
+        rows[:] = 0.0
+        for j in range(n):
+            for k in range(BLOCK):
+                vs[j * BLOCK + k] = v[min(first + k, N - 1), j]
+                accelerations[j * BLOCK + k] = a[min(first + k, N - 1), j]
+        write_factor_values(tables.letter, q, first, N - 1, value, slope)
+        for product in range(len(tables.start) - 1):
+            write_product_of_powers(tables, product, work)
+            begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
+            for t in range(tables.first[product], tables.first[product + 1]):
+                function, i, j = tables.term[t, 0], tables.term[t, 1], tables.term[t, 2]
+                x, T = tables.coefficient[t], factors * BLOCK
+                row_i, row_j = (i * width + function) * BLOCK, (j * width + function) * BLOCK
+                if mode == MOMENTUM:
+                    if i >= 0:
+                        add_momentum(x, T, j, row_i, work)
+                        add_momentum(x, T, i, row_j, work)
+                    continue
+                if mode == TORQUE and i >= 0:
+                    add_momentum_rate(x, T, j, row_i, work)
+                    add_momentum_rate(x, T, i, row_j, work)
+                for k in range(BLOCK):
+                    speed[k] = sign * x * (vs[i * BLOCK + k] * vs[j * BLOCK + k] if i >= 0 else 1.0)
+                for f in range(factors):
+                    at = (tables.letter[tables.factor[begin + f], 0] * width + function) * BLOCK
+                    for k in range(BLOCK):
+                        rows[at + k] += gradient[f * BLOCK + k] * speed[k]
+        for k in range(min(BLOCK, N - first)):
+            at = (first + k) * n * width
+            for i in range(n * width):
+                flat[at + i] = rows[i * BLOCK + k]
+
+
+_MODES = {"torque": TORQUE, "momentum": MOMENTUM, "lagrangian_gradient": GRADIENT}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionTables:
+    """Functions F(q, v) of n joints, and the rows that they make.
+
+    support (n, functions): where rows can be nonzero, the same for all kinds of rows.
+    """
+
+    n: int
+    count: int
+    tables: Monomials
+    support: NDArray[np.bool_]
+
+    def write_rows(self, kind: str, motion: Motion, out: Array) -> None:
+        """Write U ("torque"), dF/dv ("momentum") or dF/dq ("lagrangian_gradient") into out (N, n, functions).
+
+        U = d/dt dF/dv - dF/dq is the differential form (Ha, Ko & Kwon, eq. 2.20); the other two are the pieces of
+        the integral form, [dF/dv] - integral of dF/dq. Accelerations are read for "torque" only.
+        """
+        if kind not in _MODES:
+            raise ModelError(
+                "unknown_rows", "there are no rows '{rows}'", "there are {kinds}", rows=kind, kinds=list(_MODES),
+            )  # fmt: skip
+        if motion.q.shape[1] != self.n:
+            raise ModelError(
+                "joint_count_mismatch", "the functions have {expected} joints, the motion has {columns}",
+                expected=self.n, columns=motion.q.shape[1],
+            )  # fmt: skip
+        shape = (len(motion), self.n, self.count)
+        if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
+            raise ModelError(
+                "wrong_shape", "rows go into a contiguous array of floats of shape {expected}, got {shape} {dtype}",
+                expected=shape, shape=out.shape, dtype=out.dtype,
+            )  # fmt: skip
+        mode, q, v, a = _MODES[kind], motion.q, motion.v, motion.a
+        run_on_sample_ranges(
+            len(motion),
+            lambda i, k: write_monomial_rows(self.tables, mode, q[i:k], v[i:k], a[i:k], out[i:k]),
+        )
+
+
+def build_function_tables(
+    names: Generators, motions: Sequence[Exponents], functions: Sequence[dict[int, Fraction]], n: int
+) -> FunctionTables:
+    """Tables of functions that are given by coefficients of motion products."""
+    joints = [j - 1 for j in joints_of_variables(names)]
+    letters: dict[tuple[int, int, int, int], int] = {}
+    products: dict[tuple[int, ...], list[tuple[int, int, int, float]]] = {}
+    support = np.zeros((n, len(functions)), dtype=np.bool_)
+    for r, function in enumerate(functions):
+        for k, coefficient in function.items():
+            rates, spelled = _split_product(names, motions[k], joints)
+            word = tuple(letters.setdefault(letter, len(letters)) for letter in spelled)
+            a, b = rates if rates else (-1, -1)
+            products.setdefault(word, []).append((r, a, b, float(coefficient)))
+            for i in (*rates, *(letter[0] for letter in spelled)):
+                support[i, r] = True
+    words = list(products)
+    terms = [term for word in words for term in products[word]]
+    tables = Monomials(
+        letter=np.array(list(letters), dtype=np.int64).reshape(-1, 4),
+        start=np.cumsum([0, *map(len, words)]).astype(np.int64),
+        factor=np.array([i for word in words for i in word], dtype=np.int64),
+        first=np.cumsum([0, *(len(products[word]) for word in words)]).astype(np.int64),
+        term=np.array([term[:3] for term in terms], dtype=np.int64).reshape(-1, 3),
+        coefficient=np.array([term[3] for term in terms]),
+    )
+    return FunctionTables(n, len(functions), tables, support)
+
+
+def _split_product(
+    names: Generators, motion: Exponents, joints: Sequence[int]
+) -> tuple[tuple[int, ...], list[tuple[int, int, int, int]]]:
+    """Joints of a product's two velocities (or none), and its factors: joint, whether it turns, exponents."""
+    rates: list[int] = []
+    powers: dict[int, list[int]] = {}
+    turns: dict[int, int] = {}
+    for name, joint, n in zip(names.motion, joints, motion, strict=True):
+        if not n:
+            continue
+        if name[0] == "v":
+            rates += [joint] * n
+        else:
+            turns[joint] = int(name[0] != "q")
+            powers.setdefault(joint, [0, 0])[int(name[0] == "s")] = n
+    return tuple(rates), [(joint, turns[joint], a, b) for joint, (a, b) in powers.items()]
+
 
 LIMIT = 300
 """More model parameters than this no experiment identifies."""
@@ -165,6 +429,69 @@ _LENGTHS = (
     dict.fromkeys(("XX", "XY", "XZ", "YY", "YZ", "ZZ", "Ia"), 2) | dict.fromkeys(("MX", "MY", "MZ"), 1) | {"M": 0}
 )
 """Lengths in the unit of a standard parameter."""
+
+
+def _power_product(values: Sequence[float], powers: Exponents) -> float:
+    """Product of powers."""
+    return float(np.prod([x**n for x, n in zip(values, powers, strict=True) if n]))
+
+
+@dataclass(frozen=True, slots=True)
+class Recoverable:
+    """What of the unknown lengths `names` follows from the model parameters.
+
+    products: exponents, one tuple per product of powers; others: how many functions beyond these are no such products.
+    """
+
+    names: tuple[str, ...]
+    products: tuple[tuple[int, ...], ...]
+    others: int
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The products in words: A1, A1*A2, R3/R5."""
+        return tuple(_ratio_text(powers, self.names) for powers in self.products)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Lengths of which nothing follows."""
+        seen = {k for powers in self.products for k, n in enumerate(powers) if n}
+        return () if self.others else tuple(name for k, name in enumerate(self.names) if k not in seen)
+
+
+def _ratio_text(powers: Sequence[int], names: Sequence[str]) -> str:
+    """Text of a product of powers, negative ones below a line."""
+    above = _product_text(tuple(max(n, 0) for n in powers), names)
+    below = _product_text(tuple(max(-n, 0) for n in powers), names)
+    text = "*".join(above) or "1"
+    return text if not below else f"{text}/{below[0] if len(below) == 1 else '(' + '*'.join(below) + ')'}"
+
+
+def _reduced_rows(A: Array) -> list[Array]:
+    """Reduced row echelon form of independent rows."""
+    A, rows = A.copy(), 0
+    for c in range(A.shape[1]):
+        if rows == len(A):
+            break
+        best = rows + int(np.argmax(np.abs(A[rows:, c])))
+        if abs(A[best, c]) < 1e-7:
+            continue
+        A[[rows, best]] = A[[best, rows]]
+        A[rows] /= A[rows, c]
+        for k in range(len(A)):
+            if k != rows:
+                A[k] -= A[k, c] * A[rows]
+        rows += 1
+    return list(A)
+
+
+def _integer_multiple(row: Array) -> tuple[int, ...] | None:
+    """Smallest integers in the proportions of a row, None where there are no small ones."""
+    for factor in (1, 2, 3, 4):
+        near = np.round(factor * row)
+        if np.abs(factor * row - near).max() < 1e-5 * factor:
+            return tuple(int(x) for x in near)
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,9 +644,77 @@ class ModelParameters:
         for r, row in enumerate(self.choice.rows):
             for column, c in row.items():
                 unknown = self.form.unknowns[column]
-                factor = np.prod([x**n for x, n in zip(values, unknown.powers, strict=True) if n])
-                M[r, place[unknown.parameter]] += float(c) * factor
+                M[r, place[unknown.parameter]] += float(c) * _power_product(values, unknown.powers)
         return M
+
+    def recoverable_lengths(self, *, known: Mapping[str, float] | None = None) -> Recoverable:
+        """What of the unknown lengths follows from the model parameters, whatever the inertias.
+
+        known: values of standard parameters (in the frames of `robot.to_mdh()`) that are known besides. X = M(l) V is
+        differentiated by the lengths l and the inertias V at random points; a function of l follows from X where its
+        gradient vanishes on all changes of (l, V) that leave X as it is. Where these gradients are constant in log(l),
+        the function is a product of powers.
+        """
+        shape = self.form.shape
+        place = {str(name): k for k, name in enumerate(shape.robot.parameter_names)}
+        known = dict(known or {})
+        strange = [name for name in known if name not in place]
+        if strange:
+            raise UnknownGeometryError(
+                "unknown_parameter", "'{name}' is no parameter of '{robot}'", "names look like {example}",
+                name=strange[0], robot=self.robot.name, example=shape.robot.parameter_names[0],
+            )  # fmt: skip
+        given = {place[name]: float(x) for name, x in known.items()}
+        names = tuple(shape.lengths)
+        drawn = [self._identifiable_directions(seed, given) for seed in range(4)]
+        if not names or min(len(E) for E in drawn) != max(len(E) for E in drawn):
+            return Recoverable(names, (), 0)
+        products, others = [], 0
+        for rows in zip(*drawn, strict=True):
+            scaled = _integer_multiple(rows[0])
+            if scaled is None or max(float(np.abs(row - rows[0]).max()) for row in rows) > 1e-5:
+                others += 1
+            else:
+                products.append(scaled)
+        return Recoverable(names, tuple(products), others)
+
+    def _identifiable_directions(self, seed: int, known: Mapping[int, float]) -> list[Array]:
+        """Reduced echelon form of the gradients, by the logarithms of the lengths, of what follows from X."""
+        rng = np.random.default_rng(seed)
+        lengths = rng.uniform(0.4, 1.6, len(self.form.shape.lengths))
+        V = rng.standard_normal(len(self.form.shape.robot.parameter_names))
+        V[list(known)] = list(known.values())
+        free = [k for k in range(len(V)) if k not in known]
+        M, dM = self.matrix_and_slopes(lengths)
+        J = np.hstack([M[:, free], np.stack([d @ V for d in dM], axis=1) * lengths]) if len(lengths) else M
+        scale = np.linalg.norm(J, axis=0)
+        J = J / np.where(scale > 0.0, scale, 1.0)
+        _, sigma, Vt = np.linalg.svd(J)
+        Z = Vt[int((sigma > 1e-9 * sigma[0]).sum()) :].T / np.where(scale > 0.0, scale, 1.0)[:, None]
+        N = Z[len(free) :]
+        if not len(N):
+            return []
+        Q, tau, _ = np.linalg.svd(N)
+        rank = int((tau > 1e-8 * np.abs(Z).max()).sum()) if N.size else 0
+        return _reduced_rows(Q[:, rank:].T)
+
+    def matrix_and_slopes(self, lengths: Array) -> tuple[Array, list[Array]]:
+        """M of X = M V at values of the unknown lengths (angles nominal), and its derivative by each of them."""
+        shape = self.form.shape
+        place = {name: k for k, name in enumerate(shape.robot.parameter_names)}
+        values = [*map(float, lengths), *(f(x) for x in shape.angles.values() for f in (np.cos, np.sin))]
+        M = np.zeros((self.count, len(place)))
+        slopes = [np.zeros_like(M) for _ in lengths]
+        for r, row in enumerate(self.choice.rows):
+            for column, c in row.items():
+                unknown = self.form.unknowns[column]
+                k = place[unknown.parameter]
+                M[r, k] += float(c) * _power_product(values, unknown.powers)
+                for i, slope in enumerate(slopes):
+                    if n := unknown.powers[i]:
+                        lower = (*unknown.powers[:i], n - 1, *unknown.powers[i + 1 :])
+                        slope[r, k] += float(c) * n * _power_product(values, lower)
+        return M, slopes
 
     def _regressor_of_rows(self, rows: Array) -> Regressor:
         """Regressor of rows (N, n, m)."""

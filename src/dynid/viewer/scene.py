@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dynid.dynamics.kernels.geometry import link_poses
+from dynid.dynamics.kernels.links import link_poses
 from dynid.errors import MeshRefusedError
 from dynid.excitation.cell import MOUNT, Plane, Solid
 from dynid.messages import Message

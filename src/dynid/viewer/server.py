@@ -410,6 +410,28 @@ def run_viewer(
             server.stop()
 
 
+@contextmanager
+def _own_origin_only(port: int) -> Iterator[None]:
+    """Context in which a server is made that refuses pages of other sites, which could read and steer it.
+
+    A browser lets any page open a WebSocket to this machine and says where the page comes from; viser does not look.
+    Programs that are no browsers say nothing, and are let in.
+    """
+    import websockets.asyncio.server as library
+
+    own = [f"http://{name}:{port}" for name in (HOST, "localhost")]
+    serve = library.serve
+
+    def serve_own_pages(*args: Any, **options: Any) -> Any:
+        return serve(*args, **{"origins": [*own, None], **options})
+
+    library.serve = serve_own_pages  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        library.serve = serve  # type: ignore[misc]
+
+
 def _start_server(port: int, label: str) -> ViserServer:
     """Start a server on this machine only; DynidError where the port is taken or none."""
     import viser
@@ -429,7 +451,7 @@ def _start_server(port: int, label: str) -> ViserServer:
                 option=Option("port", port), reason=error.strerror,
             ) from error  # fmt: skip
         free = int(probe.getsockname()[1])
-    with redirect_stdout(StringIO()):  # and a table of addresses
+    with redirect_stdout(StringIO()), _own_origin_only(free):  # and a table of addresses
         server = viser.ViserServer(host=HOST, port=free, label=f"dynid: {label}", verbose=False)
     server.gui.configure_theme(show_share_button=False)  # it would put the page on the internet
     return server

@@ -9,12 +9,12 @@ import pytest
 
 from dynid import Motion, Robot, load_robot, regressor
 from dynid.dynamics.kernels.closing import BEYOND, REACHED, closure_arrays, write_closure_equations, write_link_poses
-from dynid.dynamics.kernels.geometry import tree_arrays
+from dynid.dynamics.kernels.links import tree_arrays
 from dynid.dynamics.kernels.loops import Ways, _add_bend, _add_twist, _write_ways, loop_map
 from dynid.dynamics.kernels.threads import thread_count, use_threads
 from dynid.dynamics.regressor import regressor_chunks
 from dynid.errors import DeadPointError, LoopError, SingularPathError
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 from dynid.robot.robot import DIRECTIONS, Closure
 from dynid.robot.transform import Transform, freeze
 from loops_in_space import four_bar, slider_crank

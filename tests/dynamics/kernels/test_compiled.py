@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 from dynid.dynamics.kernels import compiled
 from dynid.dynamics.kernels.spatial_algebra import (
@@ -57,3 +59,39 @@ def test_laws_of_spatial_algebra() -> None:
     assert spatial_dot(m, cross_force(v, f)) == pytest.approx(-spatial_dot(cross_motion(v, m), f), rel=1e-13)
     np.testing.assert_allclose(motion_into_frame(X, motion_out_of_frame(X, m)), m, atol=1e-14)
     np.testing.assert_allclose(cross_motion(v, v), 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[: len(raw) // 2], lambda raw: b"garbage" * 100])
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_damaged_cache_is_compiled_again(
+    suffix: str, damage: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / "kernel_elsewhere.py"
+    path.write_text(SOURCE.format(3))
+    assert _loaded(path).value() == 3
+    kept = list(tmp_path.rglob(f"*.{suffix}"))
+    assert kept
+    for file in kept:
+        file.write_bytes(damage(file.read_bytes()))
+    assert _loaded(path).value() == 3
+    again = _loaded(path)
+    assert again.value() == 3
+    assert again.value.stats.cache_hits  # what was compiled again was kept
+    assert compiled.cache_warning() is None
+
+
+def test_a_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(compiled, "_unwritable", [])
+    path = tmp_path / "kernel_elsewhere.py"
+    path.write_text(SOURCE.format(4))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(IndexDataCacheFile, "_save_index", full)
+    assert _loaded(path).value() == 4
+    warning = compiled.cache_warning()
+    assert warning is not None
+    assert "No space left on device" in warning
+    assert "NUMBA_CACHE_DIR" in warning.remedy

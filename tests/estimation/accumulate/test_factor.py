@@ -67,7 +67,7 @@ def test_selected_columns_are_those_of_the_rows() -> None:
     same(ChannelFactor.from_rows(rows).select_columns(chosen), ChannelFactor.from_rows(rows[:, [4, 0, 2, 6]]))
 
 
-@pytest.mark.parametrize("friction", [(), PLAIN])
+@pytest.mark.parametrize("friction", [(), pytest.param(PLAIN, marks=pytest.mark.slow)])
 def test_a_hundred_logs_give_the_result_of_one(friction: tuple[str, ...]) -> None:
     robot = with_friction(random_tree(3, joints=4), 3)
     motion = random_motion(robot, samples=3000, seed=1)

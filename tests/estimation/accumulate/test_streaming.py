@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import rows_of_log
-from dynid.logs import segments as module
+from dynid.logs import filtering as module
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples

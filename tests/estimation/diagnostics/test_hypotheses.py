@@ -13,7 +13,9 @@ from scipy.optimize import nnls
 import dynid
 from dynid import Log, Wiring
 from dynid.errors import IdentificationError
-from dynid.estimation.diagnostics.hypotheses import FAST, Alternatives, Search
+from dynid.estimation.diagnostics import refit as refit_module
+from dynid.estimation.diagnostics.alternatives import Alternatives
+from dynid.estimation.diagnostics.hypotheses import FAST, EvaluatedReading, ReadingWords, Recorded, Search
 from dynid.estimation.diagnostics.refit import FOLDS, RIDGE, Reading, ReadingTask, Refit
 from dynid.messages import Option
 from dynid.robot.robot import Robot
@@ -57,7 +59,12 @@ MISTAKES = {
     "both exchanged": (Wiring(swapped(2, 3), swapped(2, 3)), "--order 1,2,4,3,5,6"),
     "zero of 3": (Wiring(zero=changed([0.0] * 6, 2, 0.5 * np.pi)), "--zero 3=-90deg"),
 }
-TWO = Wiring(order_tau=swapped(0, 1), sign_q=changed([1.0] * 6, 3, -1.0)), "--order tau=2,1,3,4,5,6 --sign q.4"
+TWO = {
+    "exchanged and reversed": (
+        Wiring(order_tau=swapped(0, 1), sign_q=changed([1.0] * 6, 3, -1.0)), "--order tau=2,1,3,4,5,6 --sign q.4",
+    ),
+    "torques of 1 and 3": (Wiring(sign_tau=np.array([-1.0, 1.0, -1.0, 1.0, 1.0, 1.0])), "--sign tau.1 --sign tau.3"),
+}  # fmt: skip
 
 
 def words(options: tuple[Option, ...]) -> str:
@@ -83,11 +90,13 @@ def test_wiring_is_found_by_every_identification(puma: tuple[Robot, Log], name: 
     assert all(option.value == () for option in found.options)
 
 
+@pytest.mark.parametrize("name", TWO)
 def test_two_mistakes_in_a_short_log_are_named_by_diagnose_and_one_by_every_identification(
-    puma: tuple[Robot, Log],
+    puma: tuple[Robot, Log], name: str
 ) -> None:
     robot, log = puma
-    wrong = log.rewired(TWO[0])
+    wiring, remedy = TWO[name]
+    wrong = log.rewired(wiring)
     result = dynid.identify(robot, Log(wrong.t, wrong.q, v=wrong.v, a=wrong.a, tau=wrong.tau), friction=PLAIN)
     assert result.diagnosis is not None
     assert result.diagnosis.best is not None
@@ -96,7 +105,7 @@ def test_two_mistakes_in_a_short_log_are_named_by_diagnose_and_one_by_every_iden
     assert [said.code for said in result.verdict.unproven].count("alternatives_untried") == 1
     found = dynid.diagnose(result)
     assert found.best is not None
-    assert words(found.best.options) == TWO[1]
+    assert words(found.best.options) == remedy
     verdict = result.with_diagnosis(found).verdict
     assert found.is_complete
     assert "alternatives_untried" not in [said.code for said in verdict.unproven]
@@ -118,6 +127,38 @@ def test_the_work_of_the_fast_part_is_counted_and_the_same_every_time(puma: tupl
             works.append(search.refit.work.done)
         assert works[0] == works[1]
         assert 0.0 < works[0] < 3.0 * tried.budget
+
+
+def test_signs_of_torques_are_the_best_of_all(puma: tuple[Robot, Log], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 64 combinations, each fitted; and the search for many channels finds them, too."""
+    robot, log = puma
+    tried = dynid.identify(robot, log.rewired(Wiring(sign_tau=np.array([1.0, -1, 1, -1, -1, 1]))), friction=PLAIN).tried
+    assert tried is not None
+    refit, start = Refit(tried.samples.thin_out(300)), Reading.as_recorded(6)
+    signs = [tuple(1.0 - 2.0 * (number >> np.arange(6) & 1)) for number in range(64)]
+    errors = [_mean_square(refit, replace(start, gain=some)) for some in signs]
+    for most in (refit_module.MOST_SIGNS, 2):
+        monkeypatch.setattr(refit_module, "MOST_SIGNS", most)
+        found = tuple(ReadingTask(refit, start).best_torque_signs().tolist())
+        assert _mean_square(refit, replace(start, gain=found)) <= (1.0 + 1e-9) * min(errors)
+
+
+def _mean_square(refit: Refit, reading: Reading) -> float:
+    task = ReadingTask(refit, reading)
+    left = task.residual_squares(task.fit_unknowns(task.channel_weights(None), limited=False))
+    return float((left / task.spread).mean())
+
+
+@pytest.mark.slow
+def test_a_pair_of_mistakes_of_which_neither_helps_alone_is_named(puma: tuple[Robot, Log]) -> None:
+    robot, log = puma
+    wrong = log.rewired(Wiring(swapped(0, 2), swapped(0, 2)))
+    sideways = replace(robot, gravity=np.array([9.81, 0.0, 0.0]))
+    result = dynid.identify(sideways, Log(wrong.t, wrong.q, v=wrong.v, a=wrong.a, tau=wrong.tau), friction=PLAIN)
+    assert result.verdict.level in ("weak", "do not trust")
+    found = dynid.diagnose(result).best
+    assert found is not None
+    assert words(found.options) == "--order 3,2,1,4,5,6 --gravity 0,0,-9.81"
 
 
 def test_fits_at_once_are_those_one_by_one(puma: tuple[Robot, Log]) -> None:
@@ -276,23 +317,86 @@ def test_other_models_are_diagnosed_by_their_torques(puma: tuple[Robot, Log], mo
     assert result.verdict.level != "good"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_recordings_as_they_are_and_with_a_torque_reversed(name: str) -> None:
+def identify_reversed(name: str, j: int, friction: Any) -> dynid.Identification:
+    """Result of a public recording with the torque of joint j reversed."""
     case = CASES[name]
     robot = dynid.load_robot(case.robot)
-    fit, others = logs(case, robot, cut=False)
+    wiring = Wiring(sign_tau=changed([1.0] * robot.n, j, -1.0))
+    wrong = [log.rewired(wiring) for log in logs(case, robot, cut=False)[0]]
+    return dynid.identify(robot, wrong, rotor_inertia=case.rotor_inertia, friction=friction, cutoff=case.cutoff)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("friction", [PLAIN, "auto"])
+@pytest.mark.parametrize("name", CASES)
+def test_recordings_as_they_are_and_with_a_torque_reversed(name: str, friction: Any) -> None:
+    case = CASES[name]
+    robot = dynid.load_robot(case.robot)
     for j in range(robot.n):
-        wiring = Wiring(sign_tau=changed([1.0] * robot.n, j, -1.0))
-        wrong = [log.rewired(wiring) for log in fit]
-        result = dynid.identify(robot, wrong, rotor_inertia=case.rotor_inertia, friction=PLAIN, cutoff=case.cutoff)
-        assert result.diagnosis is not None
-        assert result.diagnosis.best is not None, j
+        result = identify_reversed(name, j, friction)
         assert result.verdict.level != "good"
-    right = dynid.identify(robot, fit, rotor_inertia=case.rotor_inertia, cutoff=case.cutoff, validate=others)
+        found = dynid.diagnose(result) if result.diagnosis is None else result.diagnosis
+        assert found.best is not None or not found.is_complete, j
+    fit, others = logs(case, robot, cut=False)
+    right = dynid.identify(
+        robot, fit, rotor_inertia=case.rotor_inertia, friction=friction, cutoff=case.cutoff, validate=others
+    )
     assert right.diagnosis is not None
     assert right.diagnosis.best is None
     assert dynid.diagnose(right).best is None
+
+
+def test_a_sign_that_fits_as_well_but_not_within_physics() -> None:
+    """The Panda's joint 7 reversed, by the recipe: without limits every sign fits alike."""
+    result = identify_reversed("panda", 6, "auto")
+    assert result.verdict.level == "do not trust"
+    assert result.diagnosis is not None
+    best = result.diagnosis.best
+    assert best is not None
+    assert words(best.options) == "--sign none"
+
+
+def test_what_data_do_not_tell_apart_is_said(puma: tuple[Robot, Log]) -> None:
+    robot, log = puma
+    wrong = log.rewired(Wiring(sign_q=changed([1.0] * 6, 5, -1.0)))
+    best = dynid.diagnose(dynid.identify(robot, wrong, friction=PLAIN)).best
+    assert best is not None
+    assert words(best.options) == "--sign none"
+    assert best.what.facts["alike"][0].startswith("the torque of joint 6 has the wrong sign")
+    assert "explained as well by: the torque of joint 6 has the wrong sign" in best.what.what
+
+
+def test_gear_ratios_that_explain_alike_are_a_range() -> None:
+    """What is held out chooses, then the middle of those that differ by nothing; words say the range."""
+    robot = dynid.load_robot("puma560")
+    recorded = Recorded(Wiring(), None, None, 0.0, PLAIN, False, ("log",))
+    words_of = ReadingWords(robot, recorded, 0.2, 0.0, {(1, 100.0): (80.0, 120.0)})
+    geared = replace(Reading.as_recorded(6), q_factor=(1.0, 0.01, 1.0, 1.0, 1.0, 1.0))
+    text = words_of.describe_alternative(EvaluatedReading(geared, (0.1,) * 6), is_named=True).what.what
+    assert "joint 2 (gear ratio 100, though 80 to 120 explain as much: see the data sheet)" in text
+
+
+def test_a_small_delay_is_not_called_good_and_friction_is_no_early_torque() -> None:
+    """5 ms on the Panda, which few samples do not show; the UR10's friction, which looks like torques that lead."""
+    case = CASES["panda"]
+    robot = dynid.load_robot(case.robot)
+    [log], _ = logs(case, robot, cut=True)
+    assert log.tau is not None
+    late = np.column_stack([np.interp(log.t - 0.005, log.t, tau) for tau in log.tau.T])
+    wrong = Log(log.t, log.q, v=log.v, tau=late)
+    result = dynid.identify(robot, wrong, rotor_inertia=False, friction=PLAIN, cutoff=case.cutoff)
+    assert result.verdict.level != "good"
+    assert result.diagnosis is not None
+    assert result.diagnosis.best is not None
+    [option] = result.diagnosis.best.options
+    assert option.keyword == "delay"
+    assert 0.003 < option.value < 0.008
+    case = CASES["ur10"]
+    robot = dynid.load_robot(case.robot)
+    fit, others = logs(case, robot, cut=False)
+    right = dynid.identify(robot, fit, cutoff=case.cutoff, validate=others)
+    assert right.diagnosis is not None
+    assert right.diagnosis.best is None
 
 
 @pytest.mark.parametrize("milliseconds", [-12.0, 8.0, 25.0])

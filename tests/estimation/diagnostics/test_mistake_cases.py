@@ -69,7 +69,7 @@ def test_true_remedies_restore_the_error_and_others_do_not(kind: str) -> None:
     outcome = judge(case, true_answer)
     assert outcome.outcome in ("right", "invisible, named")
     assert outcome.after <= 1.02
-    other = judge(case, lambda _: mistakes.Answer((Option("gravity", [9.81, 0.0, 0.0]),)))
+    other = judge(case, lambda *_: mistakes.Answer((Option("gravity", [9.81, 0.0, 0.0]),)))
     assert other.outcome in ("wrong", "false alarm")
     assert judge(case, mistakes.no_answer).outcome == ("not named" if outcome.visible else "invisible")
 
@@ -77,7 +77,7 @@ def test_true_remedies_restore_the_error_and_others_do_not(kind: str) -> None:
 def test_any_answer_to_untouched_data_is_a_false_alarm() -> None:
     case = make_case("two_links", UNTOUCHED, 0, friction=mistakes.PLAIN)
     assert case is not None
-    assert judge(case, lambda _: mistakes.Answer((Option("sign", ("tau.1",)),))).outcome == "false alarm"
+    assert judge(case, lambda *_: mistakes.Answer((Option("sign", ("tau.1",)),))).outcome == "false alarm"
     assert judge(case, mistakes.no_answer).outcome == UNTOUCHED
 
 
@@ -91,6 +91,28 @@ def test_gears_of_all_joints_and_delays_are_named_with_the_right_remedy(kind: st
     outcome = judge(case)
     assert outcome.outcome == (UNTOUCHED if kind == UNTOUCHED else "right")
     assert kind == UNTOUCHED or outcome.level != "good"
+
+
+def test_units_with_a_factor_do_not_stand_in_for_a_gear_beside_exchanged_columns() -> None:
+    case = make_case("two_links", "double 3", 2)
+    assert case is not None
+    assert judge(case).answer == ["order=['2', '1']", "gear=[50.0, 1.0]"]
+
+
+def test_whoever_is_not_helped_does_what_is_proposed_and_asks_again() -> None:
+    case = make_case("two_links", "sign_tau", 0, friction=mistakes.PLAIN)
+    assert case is not None
+    auto, asked = mistakes.Answer((Option("friction", "auto"),), level="usable"), list[object]()
+
+    def ask(case: mistakes.Case, before: mistakes.Answer | None = None) -> mistakes.Answer:
+        asked.append(before)
+        return auto if before is None else mistakes.Answer(case.remedy, level="usable")
+
+    outcome = judge(case, ask)
+    assert (outcome.outcome, outcome.rounds) == ("right", 2)
+    assert asked == [None, auto]
+    friction_alone = judge(case, lambda _, before=None: auto if before is None else mistakes.Answer(level="good"))
+    assert (friction_alone.outcome, friction_alone.level) == ("not named", "good")
 
 
 def test_a_campaign_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:

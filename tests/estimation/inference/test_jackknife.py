@@ -13,7 +13,7 @@ from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.inference.jackknife import group_blocks, jackknife
 from dynid.estimation.options import Options
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Unknowns
 from dynid.estimation.solve.least_squares import Solution, solve
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

@@ -12,11 +12,10 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.dynamics.friction import HARMONICS, find_friction_block
 from dynid.estimation.accumulate.logs import collect_logs
-from dynid.estimation.inference.cross_validation import Folds
+from dynid.estimation.inference.cross_validation import DEFAULT, GAIN, OPTIONAL, Folds, choose_friction_blocks
 from dynid.estimation.inference.jackknife import group_blocks
-from dynid.estimation.inference.selection import DEFAULT, GAIN, OPTIONAL, choose_friction_blocks
 from dynid.estimation.options import Options
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Unknowns
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

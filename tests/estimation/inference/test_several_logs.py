@@ -214,6 +214,7 @@ def alarms(name: str, few: int, *, plain: bool, draws: int) -> float:
     return count / draws
 
 
+@pytest.mark.slow
 def test_logs_of_other_motions_give_no_alarm() -> None:
     assert alarms("gautier3", 3, plain=True, draws=40) == 0.0
 

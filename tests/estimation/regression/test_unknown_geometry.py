@@ -169,7 +169,7 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
             identify(robot, log, **options)
 
 
-@pytest.mark.parametrize("friction", [PLAIN, "auto"], ids=["plain", "recipe"])
+@pytest.mark.parametrize("friction", [PLAIN, pytest.param("auto", marks=pytest.mark.slow)], ids=["plain", "recipe"])
 @pytest.mark.parametrize("name", ["panda", "lwr4"])
 def test_recordings_without_geometry(name: str, friction: str | tuple[str, ...]) -> None:
     case = CASES[name]

@@ -13,7 +13,7 @@ import dynid
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Unknowns
 from dynid.estimation.solve.least_squares import solve
 from dynid.estimation.solve.recursive import Levels, levels_from_rows, solve_recursively
 from dynid.robot.motion import Motion

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.errors import DynidError, IdentificationError
-from dynid.robot.joint_column import JointColumn
-from dynid.robot.robot import Robot
+from dynid.robot.robot import JointColumn, Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, plain_matrix, torque, with_friction

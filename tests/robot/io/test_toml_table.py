@@ -13,7 +13,7 @@ from dynid import DynidError, Robot, bundled_robots, load_robot, regressor
 from dynid.errors import RobotFileError, UnknownRobotError
 from dynid.robot.inertia import to_body
 from dynid.robot.io.toml_writer import table_text
-from dynid.robot.locking import lock_joints
+from dynid.robot.load import lock_joints
 from dynid.robot.robot import StoredRobot
 from dynid.storage.records import from_plain_data, json_text, to_plain_data
 from robots import random_motion

@@ -33,7 +33,9 @@ def actuators(
         list[str] | None, typer.Option(help="a LOG for rollouts, repeatable; the last quarter of the logs if missing")
     ] = None,
     delay: Annotated[str, typer.Option(help="of commands, s; auto: by the data")] = "auto",
-    sensor_delay: Annotated[float, typer.Option(help="of the positions that the drive uses, s")] = 0.0,
+    sensor_delay: Annotated[
+        str, typer.Option(help="age of the positions with which a drive closes its loop, s; auto: by the data")
+    ] = "0",
     polish: Annotated[int, typer.Option(help="rollouts in MuJoCo for Gauss-Newton after the linear estimate")] = 0,
     links: Annotated[str | None, typer.Option(help="links whose masses are sought too: NAME,NAME,... or all")] = None,
     cutoff: Annotated[float | None, typer.Option(help="cut-off frequency, Hz (default: automatic)")] = None,
@@ -87,9 +89,11 @@ def actuators(
     )  # fmt: skip
     with show_progress(screen) as tell:
         found = identify_actuators(
-            known, [reader.read_log(word) for word in logs], controller=controller, delay=_parse_delay(delay),
+            known, [reader.read_log(word) for word in logs], controller=controller,
+            delay=_parse_delay("--delay", delay),
             polish=polish, validate=[reader.read_log(word) for word in validate] if validate else None,
-            sensor_delay=sensor_delay, links=_parse_links(links), cutoff=cutoff, on_progress=tell,
+            sensor_delay=_parse_delay("--sensor-delay", sensor_delay), links=_parse_links(links), cutoff=cutoff,
+            on_progress=tell,
         )  # fmt: skip
     outputs = terminal.Outputs()
     outputs.write_file(out, found.save)
@@ -106,14 +110,16 @@ def actuators(
     outputs.finish((*found.warnings, *losses))
 
 
-def _parse_delay(text: str) -> float | str:
+def _parse_delay(option: str, text: str) -> float | str:
     """Seconds, or 'auto'."""
     if text == "auto":
         return text
     try:
         return float(text)
     except ValueError as error:
-        raise DynidError("option_malformed", "--delay {text}:", "give seconds, or auto", text=text) from error
+        raise DynidError(
+            "option_malformed", "{option} {text}:", "give seconds, or auto", option=option, text=text
+        ) from error
 
 
 def _parse_links(text: str | None) -> str | list[str]:

@@ -26,6 +26,7 @@ from dynid.cli.options import (
     complete_robot_name,
     load_robot_for_command,
     parse_locks,
+    parse_names,
     parse_numbers,
     path_beside_log,
     refuse_unused_options,
@@ -147,6 +148,9 @@ def identify(
     *,
     model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
     window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
+    quadrature: Annotated[
+        str, typer.Option(help="of energy and momentum: smooth (order 8), or trapezoid (order 2)")
+    ] = "smooth",
     sensor: SensorOption = None,
     partial: Annotated[bool, typer.Option("--partial", help="go on where the plate cannot tell everything")] = False,
     unknown: Annotated[str | None, typer.Option(help="lengths and angles that are unknown: r, d3, or symbols")] = None,
@@ -163,6 +167,9 @@ def identify(
         bool, typer.Option("--friction-per-log", help="every log has its own friction, offsets included")
     ] = False,
     delay: Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")] = 0.0,
+    prefer: Annotated[
+        str | None, typer.Option(help="base parameters to keep first: MX5,YY2; data: best conditioned along the log")
+    ] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: where t, q, v, a, tau, q3 are; v= leaves v out")
     ] = None,
@@ -228,6 +235,8 @@ def identify(
             "--sensor": sensor,
             "--diagnose": diagnose,
             "--details": details,
+            "--prefer": prefer,
+            "--quadrature": quadrature != "smooth",
         }
         refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
     if "reaction" not in model:
@@ -271,6 +280,7 @@ def identify(
         result = identified(
             loaded, read, model=model, estimator=estimator, validate=held_out, partial=partial, on_progress=tell,
             unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
+            prefer="data" if prefer == "data" else parse_names("--prefer", prefer) or None, quadrature=quadrature,
             **options,
         )  # fmt: skip
         if diagnose:

@@ -254,7 +254,7 @@ def _result_words(loaded: list[str], unloaded: list[str]) -> tuple[str, str]:
 def _load_result_of_robot(word: str, robot: Robot) -> Identification:
     """Read an identification; DynidError if it is of another robot."""
     from dynid.estimation.identification import Identification
-    from dynid.robot.locking import lock_loaded_robot
+    from dynid.robot.load import lock_loaded_robot
 
     result = Identification.load(Path(word))
     more = {name: x for name, x in result.robot.locks.items() if name in robot.joint_names}

@@ -130,7 +130,7 @@ def export(
     from dynid.exports.export import SUFFIXES
     from dynid.exports.export import export as exported
 
-    terminal.check_output_path("OUT", out, suffixes=SUFFIXES)
+    terminal.check_output_path("OUT", out, suffixes=(*SUFFIXES, ".py"))
     terminal.check_output_path("--json", json, keep=[Path(result), *([template] if template else [])])
     if json is not None and json.resolve() == out.resolve():
         raise DynidError("same_output_twice", "OUT and --json both name {out}", "give them different names", out=out)
@@ -181,7 +181,9 @@ def export(
 
 
 def read_result(source: str, lock: dict[str, float]) -> Any:
-    """Read a result of dynid (identification, physical parameters, robot), a robot file, or a bundled robot."""
+    """Read a result of dynid (identification, physical parameters, drives, robot), a robot file, or a bundled robot."""
+    from dynid.actuators.identify_actuators import FORMAT as DRIVES
+    from dynid.actuators.identify_actuators import Actuators
     from dynid.estimation.identification import Identification
     from dynid.exports.subject import FORMAT, read_robot_json
     from dynid.storage.records import read_format_name
@@ -199,6 +201,8 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
     form = read_format_name(path)
     if form == FORMAT:
         return read_robot_json(path)
+    if form == DRIVES:
+        return Actuators.load(path)
     if form.startswith("dynid physical"):
         import dynid
 
@@ -217,7 +221,8 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
 
 def report(
     results: Annotated[
-        list[Path], typer.Argument(metavar="RESULT...", help="of identify --out or physical --out; several compare")
+        list[Path],
+        typer.Argument(metavar="RESULT...", help="of identify, physical, actuators --out; several compare"),
     ],
     *,
     out: Annotated[Path | None, typer.Option("--out", help="the .html to write; beside the result if missing")] = None,
@@ -256,6 +261,8 @@ def report(
     place = report_output.default_report_path(results) if out is None else out
     keep = [*results, *log_options.files_of_log_arguments(words)]
     log_options.check_output_files(place, json, suffixes=(".html",), keep=keep)
+    if len(results) == 1 and report_output.write_page_of_drives(results[0], place, json, words):
+        return
     bodies = report_output.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
     screen = terminal.make_console(json)
@@ -310,7 +317,7 @@ def demo(
     """
     from dynid.cli import terminal
     from dynid.cli.output.identification import show_progress
-    from dynid.demo.job import MainJob
+    from dynid.demo import MainJob
 
     terminal.check_output_path("--json", json)
     job = MainJob(load_robot_for_command(robot), out, seed=seed)

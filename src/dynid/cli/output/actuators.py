@@ -10,6 +10,7 @@ import numpy as np
 from dynid.actuators.identify_actuators import Actuators
 from dynid.cli.output.identification import number_text
 from dynid.cli.terminal import escape_markup, print_line, show_note
+from dynid.messages import command_line_wording
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,8 +25,14 @@ def show_actuators(found: Actuators, screen: Console) -> None:
     spread = f" +- {half:.2g}" if half > 0.0 else " (given)"
     print_line(screen, f"{robot.name}: drives of {robot.n} joints from commands", style="bold")
     closed = "by the drive itself" if found.loop == "drive" else "by the host, from recorded positions"
+    print_line(screen, f"verdict: {command_line_wording(str(found.verdict))}")
     print_line(screen, f"delay of commands {1e3 * found.delay:.2f}{spread} ms; the loop is closed {closed}")
-    screen.print(parameters_table(found))
+    if found.sensor_delay or found.sensor_delay_sigma:
+        half = 1e3 * found.quantile * found.sensor_delay_sigma
+        spread = f" +- {half:.2g}" if half > 0.0 else " (given)"
+        print_line(screen, f"its positions are {1e3 * found.sensor_delay:.2f}{spread} ms old")
+    for table in parameters_tables(found):
+        screen.print(table)
     for p, value, sigma in zip(found.names, found.values, found.sigma, strict=True):
         if p.symbol == "M":
             print_line(
@@ -39,10 +46,11 @@ def show_actuators(found: Actuators, screen: Console) -> None:
         print_line(screen, f"polished by {found.rollouts} rollouts")
     for note in found.notes:
         show_note(note, screen)
+    print_line(screen, f"next: {command_line_wording(found.verdict.next_step)}")
 
 
-def parameters_table(found: Actuators) -> Table:
-    """Table of armature, friction and gains by joint, with half widths of 95 % intervals."""
+def parameters_tables(found: Actuators) -> list[Table]:
+    """Tables of armature and friction, and of gains, by joint, with half widths of 95 % intervals: 80 columns each."""
     from rich.table import Table
 
     symbols = [s for s in TITLES if any(p.symbol == s for p in found.names)]
@@ -50,9 +58,14 @@ def parameters_table(found: Actuators) -> Table:
     gains = [key for key in ("kp", "kd", "gain", "torque_constant")
              if np.any(np.nan_to_num(getattr(found.gains, key), nan=1.0) != {"gain": 1.0}.get(key, 0.0))
              and not (key == "torque_constant" and np.isnan(found.gains.torque_constant).all())]  # fmt: skip
-    table = Table("joint", box=None)
-    for title in (*(TITLES[s] for s in symbols), *gains, "max torque", "error"):
-        table.add_column(title, justify="right")
+    titles = (*(TITLES[s] for s in symbols), *gains, "max torque", "error")
+    made = []
+    for part in (titles[:3], titles[3:]):
+        table = Table(box=None)
+        table.add_column("joint", overflow="fold", min_width=5)
+        for title in part:
+            table.add_column(title, justify="right", overflow="fold")
+        made.append(table)
     for j, name in enumerate(found.robot.joint_names):
         cells = []
         for symbol in symbols:
@@ -66,8 +79,9 @@ def parameters_table(found: Actuators) -> Table:
         limit = found.gains.max_torque[j]
         cells.append(number_text(limit, 4) if math.isfinite(limit) else "")
         cells.append(f"{100.0 * found.nrmse[j]:.1f} %")
-        table.add_row(escape_markup(name), *cells)
-    return table
+        for table, own in zip(made, (cells[:3], cells[3:]), strict=True):
+            table.add_row(escape_markup(name), *own)
+    return made
 
 
 def rollout_table(found: Actuators) -> Table:
@@ -81,5 +95,6 @@ def rollout_table(found: Actuators) -> Table:
         table.add_column(title, justify="right")
     for k, horizon in enumerate(r.horizons):
         row = [r.nominal[k], r.before[k], *((r.after[k],) if found.polished else ())]
-        table.add_row(f"{horizon:g}", *(number_text(1e3 * x, 3) for x in row), str(int(r.windows[k])))
+        errors = (number_text(1e3 * x, 3) if math.isfinite(x) else "diverges" for x in row)
+        table.add_row(f"{horizon:g}", *errors, str(int(r.windows[k])))
     return table

@@ -105,7 +105,7 @@ def runs_table(compared: Comparison) -> Table:
     from rich.table import Table
 
     table = Table("model, estimator", box=None)
-    for title in ("time", "rank", "condition", "NRMSE", "deviation", "agree"):
+    for title in ("time", "rank", "condition, all columns", "NRMSE", "deviation", "agree"):
         table.add_column(title, justify="right")
     table.add_column("verdict")
     for run in compared.runs:

@@ -21,17 +21,21 @@ from dynid.identifiability.base_reactions import (
     relate_sensors,
     sufficient_channels,
 )
+from dynid.identifiability.explanation import RULES, Elimination, Explanation, find_eliminated_parameters
+from dynid.identifiability.numeric import Diagnostics
 from dynid.identifiability.parameters import BaseParameters
 from dynid.messages import Message, command_line_wording
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.unknown_geometry.finite_field import ModelParameterCount
-from dynid.unknown_geometry.model_parameters import ModelParameters
+from dynid.unknown_geometry.model_parameters import ModelParameters, Recoverable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from dynid.estimation.regression.unknown_geometry import RecoveredGeometry
 
 
 def show_base_parameters(
@@ -62,13 +66,13 @@ def parameter_groups_table(base: BaseParameters) -> Table:
     from rich.table import Table
 
     table = Table("", "number", "parameters", box=None, padding=(0, 2, 0, 0))
-    absorbing = {k for k in base.kept if len(base.coefficients[k]) > 1}
+    alone, sums = ([x for x, y in zip(base.labels, base.names, strict=True) if (x == y) == k] for k in (True, False))
     groups: dict[str, tuple[str, ...]] = {
         "no effect": base.no_effect,
         "known zeros": base.known,
         "regrouped": base.regrouped,
-        "base, unchanged": tuple(base.columns[k] for k in base.kept if k not in absorbing),
-        "base, with others": tuple(base.columns[k] for k in base.kept if k in absorbing),
+        "base, unchanged": tuple(alone),
+        "base, with others": tuple(sums),
     }
     for title, names in groups.items():
         if names:
@@ -81,10 +85,9 @@ def base_values_table(base: BaseParameters, values: Array) -> Table:
     from rich.table import Table
 
     table = Table("parameter", "value", "unit", box=None)
-    for k, value in zip(base.kept, values, strict=True):
-        column = base.question.columns[k]
+    for name, label, value in zip(base.names, base.labels, values, strict=True):
         shown = "unknown" if math.isnan(value) else f"{value:.6g}"
-        table.add_row(escape_markup(column.name), shown, column.name.unit)
+        table.add_row(escape_markup(label), shown, name.unit)
     return table
 
 
@@ -93,13 +96,122 @@ def describe_identifiability(base: BaseParameters) -> str:
     total = len(base.columns) - len(base.known)
     seen = {"reaction": "the forces on its base", "energy": "its energy", "power": "its power"}
     channel = seen.get(base.question.model, "its joint torques")
+    verb = "reveals" if base.question.model in ("energy", "power") else "reveal"
     lost = total - base.count
     if not lost:
         return f"All {total} parameters of this robot show in {channel}: a rich motion identifies each by itself."
     return (
-        f"Of {total} parameters of this robot, {channel} reveal only these {base.count} combinations, whatever the "
+        f"Of {total} parameters of this robot, {channel} {verb} only these {base.count} combinations, whatever the "
         f"motion: identify them and predict with them; the other {lost} need a guess that no such experiment can check."
     )
+
+
+def parse_scaling(text: str | None) -> tuple[float, float] | None:
+    """Weights L1,L2 of the scaling procedure; None where the option is left out."""
+    if text is None:
+        return None
+    try:
+        l1, l2 = (float(word) for word in text.split(","))
+    except ValueError:
+        l1 = l2 = math.nan
+    if not (0.0 <= l1 < math.inf and 0.0 < l2 < math.inf):
+        raise DynidError(
+            "option_malformed", "--scaling: '{text}' is not two weights", "give L1,L2: not negative, the second "
+            "positive, such as 0,1", text=text,
+        )  # fmt: skip
+    return l1, l2
+
+
+def show_explanation(found: Explanation, screen: Console) -> None:
+    """Print the sentences of an explanation, one per line."""
+    title = f"{found.base.robot.name}: {found.parameter} ({found.base.question.model} model)"
+    screen.print(escape_markup(title), style="bold", highlight=False)
+    for line in found.sentences:
+        screen.print(escape_markup(line), highlight=False, soft_wrap=True)
+
+
+def show_eliminations(base: BaseParameters, screen: Console) -> None:
+    """Print which rule removed which parameters, link by link, and the rules in words."""
+    from rich.table import Table
+
+    table = Table("link", "rule", "removed", "joins", box=None, padding=(0, 2, 0, 0))
+    found = find_eliminated_parameters(base)
+    groups: dict[tuple[str, str], list[Elimination]] = {}
+    for one in found:
+        groups.setdefault((one.link, _rule_title(one.rule)), []).append(one)
+    for (link, rule), some in groups.items():
+        joins = dict.fromkeys(name for one in some for name in one.joins)
+        removed = escape_markup(" ".join(one.parameter for one in some))
+        table.add_row(escape_markup(link), rule, removed, escape_markup(" ".join(joins)) or "no effect")
+    screen.print(f"\n{len(found)} parameters removed:", highlight=False)
+    screen.print(table)
+    for rule in dict.fromkeys(one.rule for one in found if one.rule):
+        screen.print(f"  {_rule_title(rule)}: {RULES[rule]}", highlight=False, soft_wrap=True)
+
+
+def _rule_title(rule: str | None) -> str:
+    """Short name of a rule."""
+    return "-" if rule is None else rule.removeprefix("rule_").replace("_", " ")
+
+
+def eliminations_json_data(base: BaseParameters) -> list[dict[str, object]]:
+    """Data of the removed parameters for `--json`."""
+    return [
+        {"parameter": x.parameter, "link": x.link, "rule": x.rule, "reason": x.reason, "joins": x.joins}
+        for x in find_eliminated_parameters(base)
+    ]
+
+
+def explanation_json_data(found: Explanation) -> dict[str, object]:
+    """Data of an explanation for `--json`."""
+    return {
+        "parameter": found.parameter,
+        "status": found.status,
+        "rule": found.rule,
+        "reason": found.reason,
+        "causes": found.causes,
+        "changes": [dict(change) for change in found.changes],
+        "trials": [asdict(trial) for trial in found.trials],
+        "text": found.sentences,
+    }
+
+
+def show_diagnostics(base: BaseParameters, found: Diagnostics, screen: Console) -> None:
+    """Print the columns of Gautier 1991, Table II; V2 times a random vector stands for V2, which --json holds."""
+    from rich.table import Table
+
+    table = Table("T", "T_ii", "R", "R_ii", "sigma_i", "V2 N", box=None)
+    mixed = found.V2N
+
+    def entry(values: Array, i: int) -> str:
+        """Text of an entry; fewer rows than columns leave some without."""
+        return f"{values[i]:.3e}" if i < len(values) else ""
+
+    for i, (k, place) in enumerate(zip(found.columns, found.pivots, strict=True)):
+        names = escape_markup(base.columns[found.columns[place]]), escape_markup(base.columns[k])
+        table.add_row(names[0], entry(found.T, i), names[1], entry(found.R, i), entry(found.sigma, i), entry(mixed, i))
+    screen.print(table)
+    screen.print(
+        f"{found.rows} rows, rank {found.rank}, tau = {found.tolerance:.1e}; N random: V2 N is zero where a "
+        "parameter is identifiable by itself",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+def diagnostics_json_data(base: BaseParameters, found: Diagnostics) -> dict[str, object]:
+    """Data of Table II for `--json`: T and R with the parameters of their columns, sigma, V2."""
+    return {
+        "columns": [base.columns[k] for k in found.columns],
+        "T_columns": [base.columns[found.columns[k]] for k in found.pivots],
+        "T": found.T.tolist(),
+        "R": found.R.tolist(),
+        "sigma": found.sigma.tolist(),
+        "V2": found.V2.tolist(),
+        "residual": found.residual.tolist(),
+        "rows": found.rows,
+        "rank": found.rank,
+        "tolerance": found.tolerance,
+    }
 
 
 def method_comparison_table(compared: MethodComparison) -> Table:
@@ -183,7 +295,10 @@ def base_parameter_json_data(
         "latex": base.latex,
         "coefficients": rows,
         "matrix": base.matrix.tolist(),
-        "parameter_names": base.robot.parameter_names,
+        "parameter_names": (
+            *base.robot.parameter_names,
+            *(x for x in base.columns if x not in base.robot.parameter_names),
+        ),
         "gap": base.gap,
         "warnings": base.warnings,
     }
@@ -348,7 +463,82 @@ def describe_model_parameter_count(found: ModelParameters) -> str:
     )
 
 
-def model_parameter_json_data(found: ModelParameters) -> dict[str, object]:
+def show_recoverable_lengths(found: Recoverable, screen: Console) -> None:
+    """Print what of the unknown lengths follows from the model parameters."""
+    for sentence in describe_recoverable_lengths(found):
+        screen.print(escape_markup(sentence), highlight=False, soft_wrap=True)
+
+
+def describe_recoverable_lengths(found: Recoverable) -> list[str]:
+    """Sentences on the lengths that follow, and on those that do not."""
+    if not found.names:
+        return []
+    lines = []
+    if found.texts:
+        lines.append(f"Of the lengths, {', '.join(found.texts)} follow from them (dynid unknown --result).")
+    if found.others:
+        lines.append(f"{found.others} more function(s) of the lengths follow that are no products of powers.")
+    if found.hidden:
+        lines.append(f"Nothing follows of {', '.join(found.hidden)}, unless inertias are known (--known MX2=0).")
+    return lines
+
+
+def recover_lengths(path: Path, robot: Robot, known: Mapping[str, float]) -> RecoveredGeometry:
+    """Lengths that follow from the result in a file."""
+    from dynid.estimation.identification import Identification
+    from dynid.estimation.regression.unknown_geometry import recover_geometry_of_result
+
+    result = Identification.load(path)
+    if result.robot.parameter_names != robot.parameter_names:
+        raise DynidError(
+            "result_of_other_robot", "{path} is a result of '{other_robot}', not of '{robot}'", path=path,
+            other_robot=result.robot.name, robot=robot.name,
+        )  # fmt: skip
+    return recover_geometry_of_result(result, known=known)
+
+
+def show_recovered_lengths(name: str, found: RecoveredGeometry, screen: Console) -> None:
+    """Print lengths with their intervals beside the nominal ones."""
+    from rich.table import Table
+
+    screen.print(escape_markup(f"{name}: lengths from identified model parameters"), style="bold", highlight=False)
+    if found.names:
+        table = Table("length", "m", "95 % interval", "nominal", box=None)
+        for text, x, (low, high), nominal in zip(
+            found.names, found.values, found.intervals, found.nominal, strict=True
+        ):
+            table.add_row(escape_markup(text), f"{x:.4g}", f"{low:.4g} to {high:.4g}", f"{nominal:.4g}")
+        screen.print(table)
+    for what, names in (("not told by these data, held at nominal values", found.undetermined),
+                        ("do not follow from torques", found.hidden)):  # fmt: skip
+        if names:
+            screen.print(escape_markup(f"{what}: {', '.join(names)}"), highlight=False)
+    if found.freedom:
+        screen.print(
+            f"{found.freedom} model parameters more than lengths and inertias explain: they miss by {found.misfit:.2g} "
+            "standard deviations (root mean square; about 1 where the model holds)", highlight=False, soft_wrap=True,
+        )  # fmt: skip
+
+
+def recovered_json_data(name: str, found: RecoveredGeometry) -> dict[str, object]:
+    """Data of recovered lengths for `--json`."""
+    return {
+        "robot": name,
+        "lengths": [
+            {"name": text, "value": float(x), "sigma": float(s), "interval": list(map(float, i)), "nominal": float(n)}
+            for text, x, s, i, n in zip(
+                found.names, found.values, found.sigma, found.intervals, found.nominal, strict=True
+            )
+        ],
+        "undetermined": found.undetermined,
+        "hidden": found.hidden,
+        "others": found.others,
+        "misfit": found.misfit,
+        "freedom": found.freedom,
+    }
+
+
+def model_parameter_json_data(found: ModelParameters, lengths: Recoverable) -> dict[str, object]:
     """Data of model parameters for `--json`; values of nominal geometry and inertias are null where unknown."""
     return {
         "robot": found.robot.name,
@@ -362,6 +552,7 @@ def model_parameter_json_data(found: ModelParameters) -> dict[str, object]:
         "functions": found.functions,
         "values": dict(zip(found.names, map(float, found.values()), strict=True)),
         "support": np.asarray(found.tables.support).tolist(),
+        "lengths": {"follow": lengths.texts, "others": lengths.others, "hidden": lengths.hidden},
         "warnings": found.warnings,
     }
 

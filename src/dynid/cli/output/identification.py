@@ -352,8 +352,21 @@ def _parameters_legend(result: Identification) -> str:
     how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
     return (
         f"+-: half width of the 95 % interval ({how}); *: {len(result.essential)} of {len(result.names)} parameters "
-        f"are essential; rank {result.rank}, condition {result.condition:.4g}, of the base columns "
-        f"{result.base_condition:.4g}"
+        f"are essential; rank {result.rank}, condition number {result.condition:.4g} of all columns, "
+        f"{result.base_condition:.4g} of the base columns{_sums_legend(result)}"
+    )
+
+
+def _sums_legend(result: Identification) -> str:
+    """Words on names that stand for sums, with an example; none where there are no sums."""
+    base = result.equation.base
+    pairs = [] if result.equation.unknown is not None else zip(base.names, base.labels, strict=True)
+    sums = [x for x, y in pairs if x != y]
+    if not sums:
+        return ""
+    label = base.labels[base.names.index(sums[0])]
+    return (
+        f"; {len(sums)} base parameters are sums: {sums[0]} here is {label} of dynid base, not the link's own {sums[0]}"
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dynid.cli.log_options import LogReader, split_recording
 from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import LogError
-from dynid.logs.column_mapping import parse_header
+from dynid.logs.column_names import parse_header
 from dynid.logs.inspection import (
     InspectedColumn,
     Inspection,

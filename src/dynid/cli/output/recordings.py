@@ -25,7 +25,7 @@ from dynid.logs.log import Log
 from dynid.logs.markers import MarkerFit
 from dynid.logs.read import read_log, robot_with_locks_of
 from dynid.messages import Message
-from dynid.robot.locking import hold_missing_joints, may_be_locked_unseen
+from dynid.robot.load import hold_missing_joints, may_be_locked_unseen
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

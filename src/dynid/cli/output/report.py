@@ -15,6 +15,7 @@ from dynid.errors import DynidError
 from dynid.estimation.diagnostics.verdict import Call
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_out_share
+from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log
 from dynid.messages import Message
 from dynid.physical.parameters import PhysicalParameters
@@ -46,6 +47,33 @@ def load_physical_parameters(path: Path) -> PhysicalParameters | None:
     except (OSError, UnicodeDecodeError):
         return None
     return PhysicalParameters.load(path) if FORMAT in head else None
+
+
+def write_page_of_drives(path: Path, place: Path, json: Path | None, logs: Sequence[str]) -> bool:
+    """Write the page of a result of `dynid actuators` and say so; False where the file is something else."""
+    from dynid.actuators.identify_actuators import FORMAT, Actuators
+    from dynid.report.actuators import write_actuators_page
+    from dynid.storage.records import read_format_name
+
+    if not path.is_file() or read_format_name(path) != FORMAT:
+        return False
+    if logs:
+        raise DynidError(
+            "option_not_applicable", "{path}: a result of drives holds its rollouts; it reads no logs again",
+            "leave out --log and --validate", path=path,
+        )  # fmt: skip
+    found = Actuators.load(path)
+    write_actuators_page(found, place)
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
+    outputs.write_json_file(
+        json,
+        lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": {
+            found.robot.name: found.verdict.level}, "warnings": list(found.warnings)},
+    )  # fmt: skip
+    terminal.print_line(screen, f"{found.robot.name}: {found.verdict}", style="bold")
+    screen.print(f"wrote {terminal.escape_markup(str(place))}", highlight=False, soft_wrap=True)
+    outputs.finish(found.warnings)
+    return True
 
 
 def check_report_path(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
@@ -115,3 +143,10 @@ def collect_warnings(results: Sequence[Identification], names: Sequence[str]) ->
     if len(results) == 1:
         return list(results[0].warnings)
     return [w.about(n) for n, r in zip(names, results, strict=True) for w in r.warnings]
+
+
+def write_base_report(base: BaseParameters, path: Path, warnings: Sequence[Message]) -> None:
+    """Write the page on a robot's base parameters."""
+    from dynid.report.parameters import write_base_page
+
+    write_base_page(base, path, warnings=warnings)

@@ -18,11 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dynid.dynamics.kernels.compiled import compiled, inlined
-from dynid.dynamics.kernels.geometry import Geometry, Gradient, RowLayout, Samples
 from dynid.dynamics.kernels.links import (
     GRAVITY,
     LINK,
     A,
+    Geometry,
+    Gradient,
+    RowLayout,
+    Samples,
     V,
     base_motion,
     base_row_of_sample,

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.compiled import compiled, inlined
-from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers
-from dynid.dynamics.kernels.links import write_link_rotation
+from dynid.dynamics.kernels.links import PRISMATIC, Geometry, Integers, write_link_rotation
 from dynid.dynamics.kernels.spatial_algebra import (
     POSE,
     POSITION,

@@ -33,7 +33,7 @@ from dynid.dynamics.kernels.closing import (
     write_link_poses,
 )
 from dynid.dynamics.kernels.compiled import compiled, inlined
-from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, tree_arrays
+from dynid.dynamics.kernels.links import PRISMATIC, Geometry, tree_arrays
 from dynid.dynamics.kernels.spatial_algebra import (
     POSE,
     Vector,

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dynid.dynamics.kernels.compiled import compiled, inlined
-from dynid.dynamics.kernels.geometry import REVOLUTE, Geometry, Integers, RowLayout, Samples
 from dynid.dynamics.kernels.links import (
     GRAVITY,
     HEIGHT,
@@ -19,8 +18,13 @@ from dynid.dynamics.kernels.links import (
     MX,
     MY,
     MZ,
+    REVOLUTE,
     A,
+    Geometry,
+    Integers,
     M,
+    RowLayout,
+    Samples,
     V,
     add_gravity_row,
     base_motion,

@@ -23,6 +23,8 @@ T = TypeVar("T")
 _SMALLEST_SHARE = 500
 """Samples below which a thread of its own does not pay."""
 
+_MOST_THREADS = 256
+
 _lock = threading.RLock()
 hold_across_forks(_lock)
 
@@ -45,7 +47,8 @@ def thread_count() -> int:
     if not _count:
         wanted = os.environ.get("DYNID_THREADS", "")
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        _count[:] = [max(1, int(wanted)) if wanted.isdecimal() else available]
+        given = wanted.isascii() and wanted.isdigit() and len(wanted) <= 4
+        _count[:] = [min(max(1, int(wanted)), _MOST_THREADS) if given else available]
     return _count[0]
 
 

@@ -11,10 +11,9 @@ from dynid.dynamics.friction import HARMONICS, PLAIN, REST, joint_scales, stop_w
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
 from dynid.estimation.accumulate.state import State, drop_repeated_samples
-from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
+from dynid.estimation.inference.cross_validation import DEFAULT, OPTIONAL
 from dynid.estimation.options import PERIODS, Options
-from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.solve.least_squares import solve
 from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, survey_without_glitches
 from dynid.logs.cutoff import LEAST, CutoffChoice, LoopNoise, choose_cutoff, control_loop_noise

@@ -235,7 +235,7 @@ class FindingsRecord:
     content: StoredContent | None = None
 
 
-def _rebuild_findings(f: FindingsRecord) -> Findings:
+def rebuild_findings(f: FindingsRecord) -> Findings:
     """Findings of a log from its record."""
     return Findings(
         f.log, f.rate, samples=f.samples, notes=list(f.sentences), lowest=f.lowest, highest=f.highest, mean=f.mean,
@@ -260,7 +260,7 @@ def _rebuild_content(rows: Array) -> Content:
 
 StoredContent = Annotated[Content, StoredAs(FiniteArray, _record_content, _rebuild_content)]
 StoredFindings = Annotated[
-    Findings, StoredAs(FindingsRecord, lambda f: FindingsRecord(**pick_fields(FindingsRecord, f)), _rebuild_findings)
+    Findings, StoredAs(FindingsRecord, lambda f: FindingsRecord(**pick_fields(FindingsRecord, f)), rebuild_findings)
 ]
 
 

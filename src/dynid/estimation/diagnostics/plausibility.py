@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.dynamics.models import Torque
 from dynid.dynamics.scene import Stage, standard_columns
-from dynid.dynamics.torque import Torque
 from dynid.errors import LoopError
-from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.regression.rows import Rows
-from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Factors, Solution
 from dynid.identifiability.base_reactions import relate_sensors
-from dynid.identifiability.samples import random_samples
+from dynid.identifiability.numeric import random_samples
 from dynid.messages import Message, Option
 from dynid.robot.force_sensor import CHANNELS
 from dynid.robot.motion import Motion

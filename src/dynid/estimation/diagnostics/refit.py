@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import STOP, FrictionShapes, stop_width
+from dynid.dynamics.models import Torque
 from dynid.dynamics.scene import Stage
-from dynid.dynamics.torque import Torque
 from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
@@ -62,6 +62,9 @@ channel and, of the rows, per entry."""
 
 AT_ONCE_WORK = (10.0, 1.05e-2)
 """The same of fits that are done at once: per channel, and per entry of the rows."""
+
+MOST_SIGNS = 12
+"""Channels up to which all combinations of signs are compared."""
 
 Indices = NDArray[np.int64]
 
@@ -179,11 +182,13 @@ class KeptSamples:
 
     def with_own_friction(self) -> KeptSamples:
         """The samples with dry friction as it was asked for: without memory where the equation has none."""
-        first = 2 + len(self.stops)
-        if any(STOP.fullmatch(name) for name in self.equation.friction) or self.friction.shape[2] == first:
+        first, asked = 2 + len(self.stops), set(self.equation.friction)
+        stops = [k for k, name in enumerate(self.stops) if name in asked]
+        dry = [2 + k for k in stops] + [k for k in range(first, len(self.odd)) if self.odd[k]]
+        if not dry or len(dry) == len(self.odd) - 2:
             return self
-        some = np.r_[0:2, first : self.friction.shape[2]]
-        return replace(self, friction=np.ascontiguousarray(self.friction[:, :, some]), odd=self.odd[some], stops=())
+        some, names = [0, 1, *dry], tuple(self.stops[k] for k in stops)
+        return replace(self, friction=np.ascontiguousarray(self.friction[:, :, some]), odd=self.odd[some], stops=names)
 
     def scaled_friction(self, channel: int, factor: float) -> Array:
         """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones.
@@ -622,6 +627,10 @@ class Refit:
         """Mean NRMSE of a fit to all samples; without limits on its parameters a lower bound, and quick."""
         return self._fit_all_samples(reading, limited)[1]
 
+    def squared_residuals(self, reading: Reading, *, limited: bool) -> Array:
+        """Sums of squared residuals (channels,) of a fit to all samples."""
+        return self._fit_all_samples(reading, limited)[0]
+
     def _fit_all_samples(self, reading: Reading, limited: bool) -> tuple[Array, float]:
         """Sums of squared residuals (channels,) of a fit to all samples, and the mean NRMSE."""
         if (reading, limited) not in self.fits:
@@ -720,11 +729,36 @@ class ReadingTask:
         )
         return np.asarray(np.maximum(left, 0.0))
 
+    def best_torque_signs(self) -> Array:
+        """Signs (channels,) of the torques of least error of a free fit; the opposite ones fit alike.
+
+        What a fit explains is |P s|^2, s the signs and column c of P what channel c pulls: the best of all signs where
+        channels are few, else those of the largest singular vector, turned one by one while that helps.
+        """
+        P = self._whitened_pulls(self.channel_weights(None))
+        C = P.shape[1]
+        if C <= MOST_SIGNS:
+            signs = 1.0 - 2.0 * ((np.arange(2 ** (C - 1))[:, None] >> np.arange(C)) & 1)
+            return np.asarray(signs[((signs @ P.T) ** 2).sum(axis=1).argmax()])
+        Q = P.T @ P
+        s = np.where(np.linalg.eigh(Q)[1][:, -1] < 0.0, -1.0, 1.0)
+        for _ in range(C):
+            gains = -s * (Q @ s) + np.diag(Q)  # a quarter of what turning each sign adds
+            if gains.max() <= 0.0:
+                break
+            s[gains.argmax()] *= -1.0
+        return s
+
+    def _whitened_pulls(self, weights: Array) -> Array:
+        """Whitened right-hand sides (shared unknowns, channels), one for each channel's torque."""
+        reduced = self.equations.reduced_equations
+        scale, L = reduced.cholesky_factor(weights)
+        return _solve_triangular(L, (weights[:, None] * self._products_with_own_torque(reduced.pull) * scale).T)
+
     def best_torque_factors(self) -> Array:
         """Factor (channels,) of each channel's torque that suits the others' parameters, as a further unknown."""
         weights, reduced = self.channel_weights(None), self.equations.reduced_equations
-        scale, L = reduced.cholesky_factor(weights)
-        pulls = _solve_triangular(L, (weights[:, None] * self._products_with_own_torque(reduced.pull) * scale).T)
+        pulls = self._whitened_pulls(weights)
         own = (self._products_with_own_torque(reduced.torque) ** 2).sum(axis=1)
         left = weights * ((1.0 + RIDGE) * self.power.sum(axis=0) - own) - (pulls**2).sum(axis=0)
         return np.asarray(((pulls.sum(axis=1)[:, None] - pulls) * pulls).sum(axis=0) / np.maximum(left, 1e-300))

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from dynid.dynamics.friction import STOP
 from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.regression.rows import STILL, Rows
-from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Solution
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array

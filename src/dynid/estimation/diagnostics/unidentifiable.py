@@ -8,8 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
 from dynid.robot.motion import Motion

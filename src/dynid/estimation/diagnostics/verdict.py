@@ -610,7 +610,7 @@ def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
         reasons.append(Reason(said, "usable", action, options))
     if evidence.weak:
         said = Message(
-            "weak_parameters", "{count} not known to half of the largest of the kind ({some})",
+            "weak_parameters", "{count} with a standard deviation above half of the largest of the kind ({some})",
             "record a more exciting motion, which this command designs, or fix what is known",
             parameters=list(evidence.weak), count=_count_text(len(evidence.weak), "inertial parameter"),
             some=_shorten_names(evidence.weak),

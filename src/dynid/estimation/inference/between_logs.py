@@ -17,8 +17,8 @@ import numpy as np
 import scipy.linalg
 
 from dynid.dynamics.friction import HARMONICS
+from dynid.dynamics.models import Torque
 from dynid.dynamics.scene import Stage
-from dynid.dynamics.torque import Torque
 from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
@@ -34,8 +34,7 @@ from dynid.estimation.inference.jackknife import (
     row_pieces_of_groups,
     shift_without_group,
 )
-from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Solution, solve
 from dynid.estimation.solve.recursive import Levels
 from dynid.messages import Message, Option

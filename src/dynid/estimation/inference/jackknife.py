@@ -23,8 +23,7 @@ import scipy.linalg
 
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.accumulate.one_pass import RAMP
-from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.solve.least_squares import Factors, Solution
 from dynid.robot.transform import Array
 

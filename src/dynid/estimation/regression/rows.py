@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.energy import power_or_energy_rows
 from dynid.dynamics.friction import HARMONICS, REST, REST_SPAN, SIGNED
 from dynid.dynamics.kernels.rows import ENERGY
+from dynid.dynamics.models import power_or_energy_rows
 from dynid.estimation.regression.equation import ChannelColumns, Equation
 from dynid.estimation.regression.quadrature import Cuts, integrate, merge_cuts, sign_changes
-from dynid.logs.filtering import PreparedWindow, Treatment, filter_and_decimate_rows, kept_indices, prepare_window
+from dynid.logs.filtering import (
+    PreparedWindow,
+    Splitting,
+    Treatment,
+    Window,
+    filter_and_decimate_rows,
+    kept_indices,
+    prepare_window,
+    windows_of_log,
+)
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
-from dynid.logs.segments import Splitting, Window, windows_of_log
 from dynid.logs.survey import Survey
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -506,6 +514,8 @@ class FrictionState:
         """
         q, far = motion.q, RESTART * self.equation.shapes.scale
         resting = np.asarray((self.equation.shapes.rest_fractions(motion.t, motion.v, speed) > 0.5).all(axis=1))
+        if not resting.any() and np.isnan(self.rested).all():
+            return np.ones(q.shape, dtype=np.bool_)
         near = np.convolve(resting, np.ones(2 * beside + 1))[beside : beside + len(q)]
         known = np.tile(near.reshape(-1, 1) < 0.5, q.shape[1])
         ends = np.flatnonzero(resting & ~np.append(resting[1:], False))

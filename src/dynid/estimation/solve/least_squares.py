@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from dynid.errors import IdentificationError, LoopError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.unknowns import Unknowns
-from dynid.identifiability.numeric import find_by_qr
+from dynid.estimation.regression.equation import Equation, Unknowns
+from dynid.identifiability.numeric import find_by_qr, random_samples
 from dynid.identifiability.relations import Regrouping
-from dynid.identifiability.samples import random_samples
 from dynid.logs.survey import standing_range
 from dynid.messages import Message
 from dynid.robot.motion import Motion

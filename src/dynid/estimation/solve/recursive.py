@@ -31,8 +31,7 @@ from dynid.estimation.inference.jackknife import (
     shift_without_group,
 )
 from dynid.estimation.inference.score import Score
-from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.solve.least_squares import (
     FLOOR,
     Factors,

@@ -19,13 +19,11 @@ from scipy.interpolate import CubicSpline
 from scipy.ndimage import median_filter, minimum_filter1d
 
 from dynid.errors import LogError
-from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.regression.rows import FrictionState, prepare_row_tasks
-from dynid.estimation.regression.unknowns import Unknowns
-from dynid.logs.filtering import PreparedWindow, Treatment
+from dynid.logs.filtering import PreparedWindow, Treatment, Window
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log
-from dynid.logs.segments import Window
 from dynid.logs.survey import Survey
 from dynid.messages import Message, Option
 from dynid.robot.transform import Array

@@ -33,6 +33,7 @@ from dynid.logs.readers.table import (
     Part,
     RowRange,
     Wanted,
+    check_field_names,
     header_count_error,
 )
 from dynid.messages import Message, Option, Wording
@@ -173,9 +174,14 @@ def read_header(
         _columns_as_named(log, lines, names) if names else _columns_of_header(log, lines, numbers)
     )
     columns += [""] * _ends_in_delimiter(lines[used:], delimiter, len(columns))
-    twice = frozenset(name for k, name in enumerate(columns) if name and name in columns[:k])
-    again = [name if name not in columns[:k] else "" for k, name in enumerate(columns)]
-    columns = [name or _name_of_unnamed_column(k, columns) for k, name in enumerate(again, start=1)]
+    check_field_names(log, columns)
+    numbered, seen = {*columns}, set[str]()
+    again = []
+    for name in columns:
+        again.append("" if name in seen else name)
+        seen.add(name)
+    twice = frozenset(name for name, first in zip(columns, again, strict=True) if name and not first)
+    columns = [name or ("" if str(k) in numbered else str(k)) for k, name in enumerate(again, start=1)]
     units = () if names else _read_units(lines, used, delimiter, len(columns))
     if units:
         used += 1 + next(k for k, line in enumerate(lines[used:]) if line.strip())
@@ -204,16 +210,19 @@ def read_header(
     )  # fmt: skip
 
 
+_LONGEST_TIME = 100
 _DAY_AND_TIME = re.compile(
     r"(\d{4})[-/](\d\d?)[-/](\d\d?)[ T](\d\d?):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?"
 )
 _ELAPSED = re.compile(r"(?:(\d+):)?(\d+):(\d\d)(?:[.,](\d{1,9}))?")
-_SECONDS = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) ?(?:s|sec|seconds)")
+_SECONDS = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?) ?(?:s|sec|seconds)")
 
 
 def parse_clock_time(cell: str) -> int | None:
     """Return the whole ns of `2024-05-01 12:00:00.25` (since 1970), `0:01:30.25` or `90.25 sec`; None for others."""
     text = cell.strip().strip('"').strip()
+    if len(text) > _LONGEST_TIME:
+        return None
     if match := _SECONDS.fullmatch(text):
         return round(1e9 * float(match[1]))
     if match := _ELAPSED.fullmatch(text):
@@ -268,11 +277,6 @@ def _ends_in_delimiter(lines: Sequence[bytes], delimiter: str, count: int) -> bo
     rows = [line for line in lines[:_PREAMBLE] if line.strip() and not line.startswith(b"#")]
     cells = [split_line(line.decode("utf-8", "replace").strip("\r\n "), delimiter) for line in rows[:-1] or rows]
     return delimiter != " " and bool(cells) and all(len(row) == count + 1 and not row[-1] for row in cells)
-
-
-def _name_of_unnamed_column(number: int, columns: Sequence[str]) -> str:
-    """Name of a column without one: its number, or empty where another one is called so."""
-    return "" if str(number) in columns else str(number)
 
 
 def _columns_of_header(
@@ -671,7 +675,8 @@ def _strip_cells(block: bytes, delimiter: str) -> bytes:
     if b" " not in block:
         return block
     mark = re.escape(delimiter.encode())
-    return re.sub(rb" +(?=[\r\n" + mark + rb"])|(?<=[\n" + mark + rb"]) +", b"", block).strip(b" ")
+    # A run of blanks is looked at once, from its first: else a long one would cost the square of its length.
+    return re.sub(rb"(?<! ) ++(?=[\r\n" + mark + rb"])|(?<=[\n" + mark + rb"]) ++", b"", block).strip(b" ")
 
 
 def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> pl.DataFrame:

@@ -7,13 +7,14 @@ import pickletools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dynid.errors import LogError
+from dynid.errors import LogError, ParserDiedError, ParserFailedError
 from dynid.logs.column_names import TIMES
 from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import (
@@ -30,6 +31,7 @@ from dynid.logs.readers.table import (
     why_not_table,
 )
 from dynid.messages import Message
+from dynid.storage.files import run_isolated
 
 _MOST_BYTES = 64 << 20
 
@@ -293,22 +295,38 @@ def open_mat(path: Path) -> Table:
     """Open a MAT file of any version."""
     if _is_hdf5(path):
         return open_hdf5(path)
-    from scipy.io import loadmat
+    import scipy.io  # noqa: F401  (before the fork)
 
     try:
-        content = loadmat(path, appendmat=False, squeeze_me=False, struct_as_record=True)
-    except Exception as error:  # scipy's reader raises whatever a damaged byte leads it to
+        facts, arrays = run_isolated(partial(_read_mat, path))
+    except ParserDiedError as error:
+        raise LogError(str(path), error.message) from error
+    except ParserFailedError as error:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
             content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
+    words = {name: tuple(texts) for name, texts in facts["words"].items()}
+    named = dict(zip(facts["names"], arrays, strict=True))
+    return ArrayTable(str(path), named, facts["units"], facts["problems"], words)
+
+
+def _read_mat(path: Path) -> tuple[dict[str, Any], list[Numbers]]:
+    """Names, units, problems and texts, and the arrays, of a MAT file of version 5 or older.
+
+    scipy's reader is compiled code that some damaged files crash: this runs in a process of its own.
+    """
+    from scipy.io import loadmat
+
+    content = loadmat(path, appendmat=False, squeeze_me=False, struct_as_record=True)
     found = ArrayTable(str(path), {})
     objects = _MatlabObjects.from_workspace(content.get("__function_workspace__"))
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):
             _collect_arrays(key, value, found, objects, 0)
-    return found
+    facts = {"names": list(found.arrays), "units": found.units, "problems": found.problems, "words": found.words}
+    return facts, list(found.arrays.values())
 
 
 def _collect_arrays(name: str, value: object, found: ArrayTable, objects: _MatlabObjects, depth: int) -> None:

@@ -19,6 +19,9 @@ from dynid.messages import Message
 if TYPE_CHECKING:
     import polars as pl
 
+_MOST_VALUES = 1 << 23
+"""Numbers decoded at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParquetTable:
@@ -41,8 +44,9 @@ class ParquetTable:
         names, done = [column.name for column in wanted], 0
         with _parquet_errors(self.path):
             scan = pl.scan_parquet(self.path, glob=False).select(names)
-            for frame in scan.collect_batches(chunk_size=rows, maintain_order=True):
-                for part in frame.iter_slices(rows):
+            step = max(rows, _MOST_VALUES // len(names))
+            for start in range(0, self.length, step):  # a group of rows may be as long as the file
+                for part in scan.slice(start, step).collect().iter_slices(rows):
                     done += len(part)
                     yield Part({column.name: _to_numbers(self.name, column) for column in part}, done / self.length)
 

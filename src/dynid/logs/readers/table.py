@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dynid.errors import LogError
 from dynid.messages import Message, Option
+from dynid.storage.files import COLUMNS
 
 Numbers = npt.NDArray[Any]
 
@@ -83,6 +84,21 @@ NO_STAMP = -(2**63)
 
 MOST_WORDS = 500
 """Entries up to which an array of texts is read."""
+
+
+LONGEST_NAME = 1000
+"""Characters of a column's name; a longer one is no name but a damaged file."""
+
+
+def check_field_names(log: str, names: Sequence[str]) -> None:
+    """Raise LogError for more columns than the limit, or a name of more than LONGEST_NAME characters."""
+    if problem := COLUMNS.exceeded("there are {figure} columns in it", len(names)):
+        raise LogError(log, problem)
+    if long := next((name for name in names if len(name) > LONGEST_NAME), ""):
+        raise LogError(
+            log, "column_name_too_long", "the name of a column, '{start}...', has {count} characters, more than {most}",
+            "mend the header", start=long[:40], count=len(long), most=LONGEST_NAME,
+        )  # fmt: skip
 
 
 def squeeze_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from dynid.errors import MeshRefusedError, PhysicalError
 from dynid.messages import Option
 from dynid.robot.transform import Array
+from dynid.storage.files import check_regular_file
 
 LEVELS = 5
 """Folders in which check and self-collision look: the URDF's own and those above it."""
@@ -44,8 +45,9 @@ class MeshFolders:
     ) -> MeshFolders:
         """Folders in which the meshes of a URDF may be: its own, and as many above it as there are further levels."""
         environment = os.environ if environment is None else environment
-        above = tuple(urdf.resolve().parents)
-        last = above[:levels][-1]
+        parents = tuple(urdf.resolve().parents)
+        above = (parents[0], *(x for x in parents[1:levels] if len(x.parts) > 2))  # not /, /home or /tmp: all is there
+        last = above[-1]
         home = next((x for x in (last, *last.parents) if (x / "package.xml").is_file()), last)
 
         def listed(*names: str) -> tuple[Path, ...]:
@@ -55,7 +57,7 @@ class MeshFolders:
 
         named = tuple(Path(folder) for folder in package_path)
         prefixes = listed("AMENT_PREFIX_PATH", "COLCON_PREFIX_PATH")
-        return MeshFolders(above[:levels], home, (*named, *listed("ROS_PACKAGE_PATH")), (*prefixes, *named))
+        return MeshFolders(above, home, (*named, *listed("ROS_PACKAGE_PATH")), (*prefixes, *named))
 
     def package_folders(self, package: str) -> list[Path]:
         """Folders that a package of this name may be, of those that the user or ROS names."""
@@ -119,10 +121,17 @@ class MeshFolders:
         )  # fmt: skip
 
 
-def read_mesh_vertices(file: Path) -> Array | None:
-    """Vertices (N, 3) of an STL or OBJ file, None where it is neither."""
+def check_mesh_file(file: Path) -> None:
+    """Raise PhysicalError where a mesh is a pipe or a device, or too large."""
+    if problem := check_regular_file(file):
+        raise PhysicalError(problem.about(str(file)))
     if file.stat().st_size > LARGEST_MESH:
         raise PhysicalError("file_too_large", "{file}: larger than 256 MiB", file=file)
+
+
+def read_mesh_vertices(file: Path) -> Array | None:
+    """Vertices (N, 3) of an STL or OBJ file, None where it is neither."""
+    check_mesh_file(file)
     raw = file.read_bytes()
     if file.suffix.lower() == ".stl":
         count = int.from_bytes(raw[80:84], "little") if len(raw) >= 84 else -1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynid.errors import MeshRefusedError, RobotFileError
+from dynid.errors import DynidError, ParserDiedError, ParserFailedError, RobotFileError
 from dynid.messages import Message, Option
 from dynid.robot.io.mjcf_expansion import (
     balance_inertias,
@@ -40,10 +41,11 @@ from dynid.robot.io.pinocchio_tree import (
     pose_from_pinocchio,
 )
 from dynid.robot.io.xml import file_and_line_text, read_numbers, read_xml
-from dynid.robot.locking import lock_joints
+from dynid.robot.load import lock_joints
 from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, freeze, rotation_about
+from dynid.storage.files import run_isolated
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -183,7 +185,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     A body whose axes are within 1e-4 of its parent's axes, turned by multiples of 90 degrees, is snapped to them.
     """
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
-    expand_includes(path, root, path.resolve().parent, 0)
+    expand_includes(path, root, path.resolve().parent)
     orientations_to_quaternions(root)
     merge_defaults(root)
     expand_joint_defaults(root)
@@ -298,7 +300,7 @@ def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
                     "unsupported_joint_type", "joint '{joint}': ball joints are not supported", "use three hinges",
                     joint=joint.get('name'),
                 ))  # fmt: skip
-    for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):
+    for name in (n for n, number in Counter(names).items() if n and number > 1):
         problems.append(Message("joint_name_twice", "joint '{joint}': two joints have this name", joint=name))
     if any(compiler.get("coordinate") == "global" for compiler in root.findall("compiler")):
         problems.append(Message(
@@ -447,7 +449,7 @@ def read_mjcf_shapes(
     bodies that carry no joint (a table) and of those that float freely are no part of the robot.
     """
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
-    expand_includes(path, root, path.resolve().parent, 0)
+    expand_includes(path, root, path.resolve().parent)
     merge_defaults(root)
     name_bodies_and_joints(root)
     worlds = root.findall("worldbody")
@@ -455,19 +457,39 @@ def read_mjcf_shapes(
     if not any(body.find(".//geom") is not None for world in worlds for body in world.findall("body")):
         return [], around, None
     try:
-        import mujoco
+        import mujoco  # noqa: F401  (before the fork)
     except ImportError:
         return [], around, Message("needs_extra_package", "MuJoCo is not installed", "pip install mujoco")
     try:
-        model = compile_mjcf(with_shapes_only(path, root))
-    except MeshRefusedError as error:
+        alone = with_shapes_only(path, root)
+        facts, vertices = run_isolated(lambda: _compile_shapes(alone, joints, locks))
+    except (DynidError, ParserDiedError) as error:
         return [], around, error.message
-    except ValueError as error:
+    except ParserFailedError as error:
         reason = str(error).strip().splitlines()[0]
         return [], around, Message("mujoco_cannot_load", "MuJoCo cannot load the file ({reason})", reason=reason)
+    if facts is None:
+        return [], around, Message("joint_names_mismatch", "MuJoCo finds other joints than are written in the file")
+    shapes = [
+        MjcfShape(tuple(above), kind, np.array(size), x, Transform(np.reshape(turn, (3, 3)), np.array(place)), collides)
+        for (above, kind, size, turn, place, collides), x in zip(facts["shapes"], vertices, strict=True)
+    ]
+    return shapes, around + facts["around"], None
+
+
+def _compile_shapes(
+    alone: Element, joints: Collection[str], locks: Mapping[str, float]
+) -> tuple[dict[str, Any] | None, list[Array]]:
+    """Shapes of the robot by MuJoCo, their vertices, and how many others there are; None where joints are missing.
+
+    The parsers of meshes are compiled code: this runs in a process of its own.
+    """
+    import mujoco
+
+    model, around = compile_mjcf(alone), 0
     names = [model.joint(k).name for k in range(model.njnt)]
     if not set(joints) <= set(names):
-        return [], around, Message("joint_names_mismatch", "MuJoCo finds other joints than are written in the file")
+        return None, []
     data = mujoco.MjData(model)
     data.qpos[:] = 0.0
     for name, value in locks.items():
@@ -478,7 +500,7 @@ def read_mjcf_shapes(
     of_robot -= {int(model.body_rootid[body]) for body, kind in zip(model.jnt_bodyid, model.jnt_type, strict=True)
                  if kind == mujoco.mjtJoint.mjJNT_FREE}  # fmt: skip
     kinds = {int(getattr(mujoco.mjtGeom, f"mjGEOM_{kind.upper()}")): kind for kind in _SHAPES}
-    shapes = []
+    shapes, several = [], []
     for g in range(model.ngeom):
         body = int(model.geom_bodyid[g])
         if int(model.body_rootid[body]) not in of_robot or int(model.geom_type[g]) not in kinds:
@@ -492,10 +514,11 @@ def read_mjcf_shapes(
         if kind == "mesh":
             first = int(model.mesh_vertadr[mesh])
             vertices = np.array(model.mesh_vert[first : first + int(model.mesh_vertnum[mesh])], dtype=np.float64)
-        pose = Transform(np.array(data.geom_xmat[g]).reshape(3, 3), np.array(data.geom_xpos[g]))
         collides = bool(model.geom_contype[g] or model.geom_conaffinity[g])
-        shapes.append(MjcfShape(tuple(above), kind, np.array(model.geom_size[g]), vertices, pose, collides))
-    return shapes, around, None
+        pose = data.geom_xmat[g].tolist(), data.geom_xpos[g].tolist()
+        shapes.append((above, kind, model.geom_size[g].tolist(), *pose, collides))
+        several.append(vertices)
+    return {"shapes": shapes, "around": around}, several
 
 
 _SHAPES = ("sphere", "capsule", "cylinder", "ellipsoid", "box", "mesh")

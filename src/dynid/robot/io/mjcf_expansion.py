@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
 from importlib.util import find_spec
@@ -13,24 +14,48 @@ from xml.etree.ElementTree import SubElement
 
 import numpy as np
 
-from dynid.errors import RobotFileError
+from dynid.errors import DynidError, ParserDiedError, ParserFailedError, RobotFileError
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
-from dynid.robot.io.meshes import LEVELS, MeshFolders
+from dynid.robot.io.meshes import LEVELS, MeshFolders, check_mesh_file
 from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.transform import Array, Transform, quaternion_from_rotation, rotation_about
+from dynid.storage.files import ELEMENTS, run_isolated
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _DEEPEST_INCLUDE = 8
+MOST_INCLUDES = 200
+"""Files that an MJCF may include, each as often as it is included."""
 
 
-def expand_includes(path: Path, element: Element, folder: Path, depth: int) -> None:
+def expand_includes(path: Path, element: Element, folder: Path) -> None:
     """Replace <include file="..."/> by the other file's content, inside the robot's folder only."""
-    for child in list(element):
+    _expand_includes_inside(path, element, folder, 0, count(1))
+    size = _expanded_size(element)
+    if problem := ELEMENTS.exceeded("the file and what it includes have {figure} elements", size):
+        raise RobotFileError(str(path), [problem])
+
+
+def _expanded_size(element: Element) -> int:
+    """Number of elements below an element, and itself, once MuJoCo has multiplied what it is told to."""
+    inside = 1 + sum(map(_expanded_size, element))
+    if element.tag not in ("replicate", "composite", "flexcomp"):
+        return inside
+    words = element.get("count", "1").split()[:3]
+    return inside * math.prod(int(word) if word.isdecimal() and len(word) < 10 else 1 for word in words)
+
+
+def _expand_includes_inside(path: Path, element: Element, folder: Path, depth: int, number: Iterator[int]) -> None:
+    """Replace the includes below an element; number: counts them."""
+    if all(part.tag != "include" for part in element.iter()):
+        return
+    parts: list[Element] = []
+    for child in element:
         if child.tag != "include":
-            expand_includes(path, child, folder, depth)
+            _expand_includes_inside(path, child, folder, depth, number)
+            parts.append(child)
             continue
         name = child.get("file", "")
         other = (folder / name).resolve()
@@ -38,17 +63,20 @@ def expand_includes(path: Path, element: Element, folder: Path, depth: int) -> N
             raise RobotFileError(
                 str(path), "nesting_too_deep", "include '{file}': includes are nested too deeply", file=name,
             )  # fmt: skip
+        if next(number) > MOST_INCLUDES:
+            raise RobotFileError(
+                str(path), "too_many_includes", "more than {most} files are included", "write them into one file",
+                most=MOST_INCLUDES,
+            )  # fmt: skip
         if not other.is_relative_to(folder) or not other.is_file():
             raise RobotFileError(
                 str(path), "file_not_found", "include '{file}': there is no such file in the folder of the robot",
                 "put it there", file=name,
             )  # fmt: skip
         included = read_xml(other, "mujoco", "an included file is an MJCF too", also="mujocoinclude")
-        expand_includes(path, included, folder, depth + 1)
-        place = list(element).index(child)
-        element.remove(child)
-        for offset, part in enumerate(included):
-            element.insert(place + offset, part)
+        _expand_includes_inside(path, included, folder, depth + 1, number)
+        parts += included
+    element[:] = parts
 
 
 def orientations_to_quaternions(root: Element) -> None:
@@ -287,16 +315,26 @@ def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...
     """Mass, centre, orientation and principal moments of every body by MuJoCo, or the reason why there are none."""
     if find_spec("mujoco") is None:
         return Message("needs_extra_package", "MuJoCo is not installed", "pip install mujoco")
+    import mujoco  # noqa: F401  (before the fork)
+
     try:
-        model = compile_mjcf(_copy_with_massive_shapes(path, root))
-    except ValueError as error:
+        alone = _copy_with_massive_shapes(path, root)
+        _, values = run_isolated(lambda: _compile_bodies(alone))
+    except (DynidError, ParserDiedError) as error:
+        return error.message
+    except ParserFailedError as error:
         reason = str(error).strip().splitlines()[0]
         return Message("mujoco_cannot_load", "MuJoCo cannot load the file ({reason})", reason=reason)
     bodies = [body for world in root.findall("worldbody") for body in world.iter("body")]
-    if len(bodies) != model.nbody - 1:
+    if len(bodies) != len(values[0]) - 1:
         return Message("mujoco_bodies_differ", "MuJoCo finds other bodies than are written in the file")
-    values = zip(model.body_mass[1:], model.body_ipos[1:], model.body_iquat[1:], model.body_inertia[1:], strict=True)
-    return dict(zip(bodies, values, strict=True))
+    return dict(zip(bodies, zip(*(x[1:] for x in values), strict=True), strict=True))
+
+
+def _compile_bodies(alone: Element) -> tuple[None, list[Array]]:
+    """Masses, centres, orientations and principal moments of MuJoCo's bodies; in a process of its own, for meshes."""
+    model = compile_mjcf(alone)
+    return None, [model.body_mass, model.body_ipos, model.body_iquat, model.body_inertia]
 
 
 def compile_mjcf(root: Element) -> Any:
@@ -316,12 +354,9 @@ def with_shapes_only(path: Path, root: Element) -> Element:
     """Copy of a file with bodies, joints and shapes only, whose meshes are in the folders of the robot."""
     alone = _copy_without_surroundings(root)
     compilers = alone.findall("compiler")
-    folder = next((d for c in compilers if (d := c.get("meshdir") or c.get("assetdir"))), "")
-    folders = MeshFolders.for_urdf(path, levels=LEVELS)
-    for mesh in (mesh for asset in alone.findall("asset") for mesh in asset if mesh.get("file")):
-        mesh.set("file", str(folders.find_mesh(str(Path(folder) / mesh.get("file", "")))))
+    _resolve_meshes(path, alone)
     for compiler in compilers:
-        for key in ("meshdir", "assetdir", "discardvisual", "fusestatic", "inertiafromgeom"):
+        for key in ("discardvisual", "fusestatic", "inertiafromgeom"):
             compiler.attrib.pop(key, None)
     for world in alone.findall("worldbody"):
         for body in world.iter("body"):  # masses do not matter, and some are not stated
@@ -359,11 +394,23 @@ def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
     alone = _copy_without_surroundings(known)
     for compiler in alone.findall("compiler"):
         compiler.attrib.pop("fusestatic", None)  # every body is asked for
-    folder = path.resolve().parent
-    named = [compiler for compiler in alone.findall("compiler") if compiler.get("meshdir") or compiler.get("assetdir")]
-    for compiler in named or [SubElement(alone, "compiler")]:
-        compiler.set("meshdir", str(folder / (compiler.get("meshdir") or compiler.get("assetdir") or "")))
+    _resolve_meshes(path, alone)
     return alone
+
+
+def _resolve_meshes(path: Path, alone: Element) -> None:
+    """Replace the names of meshes by their files, in the folders of the robot only, as those of a URDF are."""
+    compilers = alone.findall("compiler")
+    folder = next((d for c in compilers if (d := c.get("meshdir") or c.get("assetdir"))), "")
+    folders = MeshFolders.for_urdf(path, levels=LEVELS)
+    for mesh in (mesh for asset in alone.findall("asset") for mesh in asset if mesh.get("file")):
+        found = folders.find_mesh(str(Path(folder) / mesh.get("file", "")))
+        check_mesh_file(found)
+        mesh.attrib.setdefault("name", Path(mesh.get("file", "")).stem)
+        mesh.set("file", str(found))
+    for compiler in compilers:
+        for key in ("meshdir", "assetdir", "strippath"):
+            compiler.attrib.pop(key, None)
 
 
 def _set_inertial(body: Element, values: tuple[Any, ...]) -> None:

@@ -17,25 +17,22 @@ from dynid.robot.expression import parse_expression, symbols_of
 from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.io.toml_rows import (
     LARGEST_TURN,
+    ClosureTable,
+    CouplingTable,
+    JointTable,
+    LinkTable,
     ParsedTable,
     RawRow,
+    SensorTable,
+    check_table,
+    describe_validation_error,
     link_values_in_mdh_frame,
     read_rows,
     read_unknown_geometry,
     rows_in_modified_convention,
 )
-from dynid.robot.io.toml_schema import (
-    ClosureTable,
-    CouplingTable,
-    JointTable,
-    LinkTable,
-    SensorTable,
-    check_table,
-    describe_validation_error,
-)
-from dynid.robot.joint_column import JointColumn
 from dynid.robot.mdh import Z_AXIS, mdh_transform
-from dynid.robot.robot import Closure, Coupling, JointLimits, Link, PublishedMasses, Robot
+from dynid.robot.robot import Closure, Coupling, JointColumn, JointLimits, Link, PublishedMasses, Robot
 from dynid.robot.transform import freeze, rotation_from_rpy
 from dynid.storage.files import hash_file, read_toml
 
@@ -77,7 +74,8 @@ def read_closure(sheet: ParsedTable, k: int, closure: ClosureTable) -> Closure:
             "give as many of one as of the other", where=where, directions=len(set(closure.keep)),
             passive=len(closure.passive),
         ))  # fmt: skip
-    points = [[sheet.read_number(f"{where}, points", x).value for x in p] for p in closure.points or [[0.0] * 3] * 2]
+    read = [[sheet.read_number(f"{where}, points", x) for x in p] for p in closure.points or [[0.0] * 3] * 2]
+    points, texts = [[x.value for x in p] for p in read], tuple(x.text or "" for p in read for x in p)
     if any(len(point) != 3 for point in points):
         sheet.problems.append(Message(
             "wrong_shape", "{where}, points: each point needs three coordinates", where=where,
@@ -92,6 +90,7 @@ def read_closure(sheet: ParsedTable, k: int, closure: ClosureTable) -> Closure:
         (freeze(points[0]), freeze(points[1])),
         freeze(start),
         None if at is None else freeze(at),
+        texts if any(texts) else (),
     )
 
 

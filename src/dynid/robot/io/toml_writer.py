@@ -10,7 +10,7 @@ from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS, to_body
 from dynid.robot.mdh import to_mdh
-from dynid.robot.robot import JointLimits, Link, PublishedMasses, Robot
+from dynid.robot.robot import Closure, JointLimits, Link, PublishedMasses, Robot
 from dynid.robot.transform import rpy_from_rotation
 
 
@@ -67,6 +67,13 @@ def _limit_lines(limits: JointLimits) -> list[str]:
     return [f"limits = {{ {', '.join(parts)} }}"] if parts else []
 
 
+def _points_text(closure: Closure) -> str:
+    """The two points of a closure, coordinates as they were written where they have symbols."""
+    numbers = [float(x) for point in closure.points for x in point]
+    texts = [_quoted_text(t) if t else repr(x) for t, x in zip(closure.texts or [""] * 6, numbers, strict=True)]
+    return f"[{', '.join(texts[:3])}], [{', '.join(texts[3:])}]"
+
+
 def _loop_lines(robot: Robot) -> list[str]:
     """Lines of all [[coupling]] and [[closure]] tables."""
     lines: list[str] = []
@@ -78,7 +85,7 @@ def _loop_lines(robot: Robot) -> list[str]:
         lines += ["", "[[closure]]", f"frames = [{', '.join(map(_quoted_text, closure.links))}]"]
         lines.append(f"keep = [{', '.join(map(_quoted_text, closure.keep))}]")
         lines.append(f"passive = [{', '.join(map(_quoted_text, closure.passive))}]")
-        lines.append(f"points = [{', '.join(str([float(x) for x in point]) for point in closure.points)}]")
+        lines.append(f"points = [{_points_text(closure)}]")
         lines.append(f"start = {[float(x) for x in closure.start]}")
         if closure.at is not None:
             lines.append(f"at = {[float(x) for x in closure.at]}")

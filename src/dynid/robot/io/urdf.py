@@ -23,7 +23,7 @@ from dynid.robot.io.pinocchio_tree import (
     merged_inertias,
 )
 from dynid.robot.io.xml import file_and_line_text, read_numbers, read_xml
-from dynid.robot.locking import lock_joints
+from dynid.robot.load import lock_joints
 from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Robot
 from dynid.robot.transform import Array, Transform, freeze, rotation_about, rotation_from_rpy, snap_angle

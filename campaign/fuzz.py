@@ -1,0 +1,542 @@
+"""Hostile files, options and command lines, each run in a forked process; recorded, resumable, sorted by cause.
+
+`python -m campaign.fuzz 100000 --out out/fuzz` goes on where it was stopped. Each case is one seed. A failure is a
+traceback, an exit code other than 0, 1, 2, a signal, more than 10 s of processor time, more than 1 GB of memory, a
+message of many lines, or a file that was not asked for. `out/fuzz/cases.jsonl` has a line per case, `failures.jsonl`
+the failures with command line and cause, `corpus/` their files; `--triage` prints them by cause.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import gzip
+import io
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from campaign import files
+
+SECONDS, MEGABYTES, LINES = 10.0, 1024, 12
+_ADDRESS_SPACE = 8 << 30
+_STACK_PLACE = re.compile(r'File "[^"]*?/(?:src|site-packages)/([^"]+)", line \d+, in (\S+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a command: exit code or signal (negative), CPU s, MB, standard error, files that it wrote."""
+
+    words: tuple[str, ...]
+    code: int
+    seconds: float
+    megabytes: int
+    errors: str
+    output: str
+    written: tuple[str, ...]
+
+    def cause(self, expected: Sequence[str] = ()) -> str:
+        """Return what must not be, as a short cause that similar failures share; '' where all is well."""
+        if "Traceback" in self.errors:
+            places = _STACK_PLACE.findall(self.errors)
+            own = [place for place in places if place[0].startswith("dynid")] or places
+            last = self.errors.strip().splitlines()
+            kind = next((x.partition(":")[0] for x in reversed(last) if re.match(r"[\w.]+(Error|Exception)\b", x)), "?")
+            return f"traceback {kind} in {':'.join(own[-1]) if own else '?'}"
+        if self.code < 0:
+            return f"signal {signal.Signals(-self.code).name} ({self.words[0]})"
+        if self.code not in (0, 1, 2):
+            return f"exit code {self.code} ({self.words[0]})"
+        if self.seconds > SECONDS:
+            return f"over {SECONDS:.0f} s ({self.words[0]})"
+        if self.megabytes > MEGABYTES:
+            return f"over {MEGABYTES} MB ({self.words[0]})"
+        if "panicked at" in self.errors or "RuntimeWarning" in self.errors:
+            return f"chatter of libraries ({self.words[0]})"
+        if self.code == 2 and not 1 <= self.errors.count("\n") <= LINES:
+            return f"refused in {self.errors.count(chr(10))} lines ({self.words[0]})"
+        if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", self.errors + self.output):
+            return f"control characters in the output ({self.words[0]})"
+        strangers = [name for name in self.written if name not in expected]
+        return f"wrote {strangers[0][-20:]} unasked ({self.words[0]})" if strangers else ""
+
+
+def run(words: Sequence[str], folder: Path, *, seconds: int = 30) -> Outcome:
+    """Run a command in a fork of this process, in a folder, with limits; the parent should have imported all."""
+    before = _list_files(folder)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if child == 0:
+            _run_child(words, folder, out.fileno(), err.fileno(), seconds)
+        end = time.monotonic() + 20 * seconds
+        while True:
+            done, status, used = os.wait4(child, os.WNOHANG)
+            if done:
+                break
+            if time.monotonic() > end:
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.002)
+        texts = []
+        for stream in (err, out):
+            stream.seek(0)
+            texts.append(stream.read(200_000).decode("utf-8", "replace"))
+    written = tuple(sorted(_list_files(folder) - before))
+    code = os.waitstatus_to_exitcode(status)
+    return Outcome(
+        tuple(words), code, round(used.ru_utime + used.ru_stime, 2), used.ru_maxrss // 1024, texts[0], texts[1], written
+    )
+
+
+def _list_files(folder: Path) -> set[str]:
+    """Names of all files below a folder."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def _run_child(words: Sequence[str], folder: Path, out: int, err: int, seconds: int) -> None:
+    """Be the command, and end the process."""
+    code = 99
+    try:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nowhere, 0), (out, 1), (err, 2)):
+            os.dup2(source, target)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+        os.chdir(folder)
+        for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+            stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+        sys.argv = ["dynid", *words]
+        from dynid.cli import main
+
+        try:
+            main()
+            code = 0
+        except SystemExit as left:
+            code = left.code if isinstance(left.code, int) else int(left.code is not None)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            code = 98
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+# What is damaged, and how it is run. A case is a function of a generator and an empty folder: command line and outputs.
+
+Case = tuple[list[str], tuple[str, ...]]
+TEXTS = (
+    *files.NASTY, "\x1b[31mred\x1b[0m", "\u202eabc", "a\u2028b", "-" * 300, "9" * 5000, "x" * 5000, "../" * 40,
+    "a.a.a.",
+    "." * 3000, " " * 3000, "[" * 3000, "1e-300", "1e300", "-1", "1e-6", "inf", "0.1.2", "=", ",", ":", "1:2", "@", "%",
+    "/dev/full", "/dev/null", "/proc/self/mem", "/", ".", "~", "$HOME", "`id`", "{0}", "%s", "a" * 260,
+)  # fmt: skip
+
+
+def damaged_log(rng: np.random.Generator, folder: Path) -> Case:
+    """A damaged log of some format, identified or looked at."""
+    kinds = [kind for kind in files.FORMATS if kind not in files.ROBOTS]
+    kind = str(rng.choice(kinds))
+    path = folder / f"file.{kind}"
+    if kind == "mat" and rng.random() < 0.5:
+        path.write_bytes(_damaged_mat(rng, folder))
+    else:
+        files.write_log(path, kind, rng)
+        if (folder / "file.folder").exists():
+            shutil.rmtree(folder / "file.folder")
+    (folder / "arm.toml").write_text(files.TABLE)
+    if rng.random() < 0.15:
+        return ["inspect", "arm.toml", path.name], ()
+    return ["identify", "arm.toml", path.name, *files.options(rng, path.name)], ()
+
+
+def _damaged_mat(rng: np.random.Generator, folder: Path) -> bytes:
+    """A MAT file with structs and cells, damaged inside its compressed parts or outside."""
+    from scipy.io import savemat
+
+    log, place = files.columns(rng), folder / "whole.mat"
+    cells = np.array([log["q1"][:3], "x"], dtype=object)
+    savemat(place, {"S": {"a": log["t"], "b": {"c": log["q1"]}}, "cell": cells, **log}, do_compression=True)
+    raw = place.read_bytes()
+    place.unlink()
+    if rng.random() < 0.5:
+        return files.damaged_bytes(raw, rng)
+    made, k = bytearray(raw[:128]), 128
+    while k < len(raw):
+        kind, size = struct.unpack("<II", raw[k : k + 8])
+        part = zlib.compress(files.damaged_bytes(zlib.decompress(raw[k + 8 : k + 8 + size]), rng))
+        made += struct.pack("<II", kind, len(part)) + part
+        k += 8 + size
+    return bytes(made)
+
+
+def damaged_robot(rng: np.random.Generator, folder: Path) -> Case:
+    """A damaged table, URDF or MJCF, given to some command."""
+    kind = str(rng.choice(list(files.ROBOTS)))
+    text = files.ROBOTS[kind].encode()
+    path = folder / f"robot.{kind}"
+    if rng.random() < 0.5:
+        path.write_bytes(files.damaged_text(text, rng))
+    else:
+        path.write_bytes(_with_nasty_values(text, rng))
+    command = str(rng.choice(["base", "mdh", "check", "unknown", "simulate", "identify", "excite"], p=_COMMANDS))
+    words = [command, path.name]
+    if command == "unknown":
+        words += ["--count-only"]
+    if command in ("identify", "simulate"):
+        (folder / "log.csv").write_bytes(files.text(files.columns(rng)))
+        words += ["log.csv", *(["--friction", "viscous"] if command == "identify" else [])]
+    if command == "excite":
+        words += ["--time-budget", "0.2", "--starts", "1", "--duration", "2", "--acceleration", "5", "--velocity", "1"]
+    return words, ()
+
+
+_COMMANDS = (0.25, 0.15, 0.2, 0.1, 0.1, 0.15, 0.05)
+
+
+def _with_nasty_values(text: bytes, rng: np.random.Generator) -> bytes:
+    """Values between quotes or after equal signs replaced by nasty ones, parts repeated."""
+    for _ in range(int(rng.integers(1, 4))):
+        values = [match.span(1) for match in re.finditer(rb'"([^"\n]*)"|= ([-\d.]+)', text) if match[1] is not None]
+        if not values:
+            break
+        start, stop = values[int(rng.integers(len(values)))]
+        nasty = str(rng.choice(TEXTS)).replace('"', "").replace("<", "&lt;").replace("&", "&amp;").replace("\n", " ")
+        numbers = " ".join(str(rng.choice(["1e300", "nan", "-1e-320", "0", "1e17", "1e16", "-1"])) for _ in range(3))
+        text = text[:start] + (nasty if rng.random() < 0.6 else numbers).encode("utf-8", "replace") + text[stop:]
+    if rng.random() < 0.2:
+        lines = text.split(b"\n")
+        k = int(rng.integers(len(lines)))
+        lines[k:k] = [lines[k]] * int(rng.choice([1, 10, 300]))
+        text = b"\n".join(lines)
+    return text
+
+
+def damaged_mesh(rng: np.random.Generator, folder: Path) -> Case:
+    """A damaged mesh as collision shape of a URDF or MJCF."""
+    kind = str(rng.choice(["ply", "stl", "obj"]))
+    raw = _MESHES[kind]
+    data = raw if rng.random() < 0.1 else files.damaged_bytes(raw, rng)
+    if rng.random() < 0.2:
+        data = raw[: int(rng.integers(len(raw)))]
+    name = f"shape.{kind}"
+    (folder / name).write_bytes(data)
+    if rng.random() < 0.7:
+        shape = f'<collision><geometry><mesh filename="{name}"/></geometry></collision></link>\n  <joint name="a"'
+        (folder / "robot.urdf").write_text(files.URDF.replace('</link>\n  <joint name="a"', shape, 1))
+        words = ["excite", "robot.urdf"]
+    else:
+        text = files.MJCF.replace("<worldbody>", f'<asset><mesh name="m" file="{name}"/></asset><worldbody>')
+        geom = '<geom type="mesh" mesh="m"/>'
+        text = text.replace('<inertial pos="0 0 0" mass="2" diaginertia="0.1 0.1 0.1"/>', geom)
+        (folder / "robot.xml").write_text(text)
+        words = ["excite" if rng.random() < 0.3 else "check", "robot.xml"]
+    if words[0] == "excite":
+        words += ["--time-budget", "0.1", "--starts", "1", "--duration", "2", "--acceleration", "5", "--velocity", "1"]
+    return words, ()
+
+
+def _box_mesh() -> dict[str, bytes]:
+    """A box as PLY (binary), STL and OBJ."""
+    corners = np.array([[x, y, z] for x in (0, 0.1) for y in (0, 0.1) for z in (0, 0.1)])
+    faces = [(0, 1, 3), (0, 3, 2), (4, 7, 5), (4, 6, 7), (0, 5, 1), (0, 4, 5), (2, 3, 7), (2, 7, 6), (0, 2, 6),
+             (0, 6, 4), (1, 5, 7), (1, 7, 3)]  # fmt: skip
+    head = ["ply", "format binary_little_endian 1.0", "element vertex 8", "property float x",
+            "property float y", "property float z", "element face 12",
+            "property list uchar int vertex_indices", "end_header", ""]  # fmt: skip
+    ply = "\n".join(head).encode() + corners.astype("<f4").tobytes()
+    ply += b"".join(struct.pack("<B3i", 3, *face) for face in faces)
+    stl = b"box".ljust(80) + struct.pack("<I", 12)
+    stl += b"".join(struct.pack("<12f", 0, 0, 1, *corners[list(f)].ravel()) + b"\0\0" for f in faces)
+    obj = "".join(f"v {x} {y} {z}\n" for x, y, z in corners)
+    obj += "".join(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in faces)
+    return {"ply": ply, "stl": stl, "obj": obj.encode()}
+
+
+_MESHES = _box_mesh()
+
+
+def damaged_result(rng: np.random.Generator, folder: Path) -> Case:
+    """A damaged result, motion or project file."""
+    source = _seeds()
+    kind = str(rng.choice(["result.json", "motion.json", "motion.csv", "dynid.toml"]))
+    raw = source[kind]
+    raw = _with_other_json(raw, rng) if kind.endswith("json") and rng.random() < 0.7 else files.damaged_text(raw, rng)
+    (folder / kind).write_bytes(raw)
+    (folder / "arm.toml").write_text(files.TABLE)
+    if kind == "result.json":
+        several = (
+            ["physical", kind], ["export", kind, "out.urdf"], ["export", kind, "out.c"], ["export", kind, "out.xml"],
+            ["report", kind, "--out", "out.html"], ["export", kind, "out.json"],
+        )  # fmt: skip
+        words = list(several[int(rng.integers(len(several)))])
+        return words, tuple(word for word in words if word.startswith("out"))
+    if kind == "dynid.toml":
+        (folder / "log.csv").write_bytes(files.text(files.columns(rng)))
+        return ["identify", "--project", kind], ()
+    return ["simulate", "arm.toml", kind], ()
+
+
+def _with_other_json(raw: bytes, rng: np.random.Generator) -> bytes:
+    """A JSON file with some values replaced, removed or repeated."""
+    data = json.loads(raw)
+    nasty: list[Any] = [None, -1, 0, 1e300, 10**400, "x", "\x1b[2J", [], {}, [[]], True, "9" * 100, 1e-320, [1, "a"]]
+    for _ in range(int(rng.integers(1, 4))):
+        at: Any = data
+        for _ in range(12):
+            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+            if not keys:
+                break
+            key = keys[int(rng.integers(len(keys)))]
+            if isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
+                at = at[key]
+                continue
+            what = rng.random()
+            if what < 0.7:
+                at[key] = nasty[int(rng.integers(len(nasty)))]
+            elif what < 0.85:
+                del at[key]
+            elif isinstance(at, list):
+                at.insert(key, at[key])
+            break
+    return json.dumps(data).encode()
+
+
+def odd_command_line(rng: np.random.Generator, folder: Path) -> Case:
+    """A command with random options and values, sensible and not."""
+    (folder / "arm.toml").write_text(files.TABLE)
+    (folder / "log.csv").write_bytes(files.text(files.columns(rng)))
+    for name, raw in _seeds().items():
+        (folder / name).write_bytes(raw)
+    commands = _command_options()
+    command = str(rng.choice([name for name in commands if name not in ("view", "watch", "fleet", "demo")]))
+    places = {"physical": ["result.json"], "report": ["result.json"], "export": ["result.json", "out.urdf"],
+              "simulate": ["arm.toml", "motion.csv"], "robots": [], "init": []}  # fmt: skip
+    words = [command, *places.get(command, ["arm.toml"])]
+    if command in ("identify", "inspect", "compare", "actuators"):
+        words.append("log.csv")
+    if command == "identify" and rng.random() < 0.8:
+        words += ["--friction", "none"]
+    if command == "excite":
+        words += ["--time-budget", "0.2", "--starts", "1"]
+    for _ in range(int(rng.integers(1, 4))):
+        name, flag = commands[command][int(rng.integers(len(commands[command])))]
+        if name in ("--help", "--json", "--out", "--report", "--urdf", "--interactive"):
+            continue
+        words.append(name)
+        if not flag:
+            sane = ["1", "0.5", "2", "10", "arm.toml", "log.csv", "a", "b", "viscous", "q=q1", "t=ms", "a=0.3", "1:100"]
+            words.append(str(rng.choice(sane)) if rng.random() < 0.5 else str(rng.choice(TEXTS)).replace("\x00", ""))
+    if rng.random() < 0.1:
+        words.insert(int(rng.integers(1, len(words) + 1)), str(rng.choice(TEXTS)).replace("\x00", ""))
+    return words, ("out.urdf", "dynid.toml", "arm.csv", "arm.json")
+
+
+def large_or_repetitive(rng: np.random.Generator, folder: Path) -> Case:
+    """Content that costs a careless parser quadratic time: long cells, headers, many columns, blank lines."""
+    (folder / "arm.toml").write_text(files.TABLE)
+    size = int(rng.choice([1000, 20_000, 150_000]))
+    unit = str(
+        rng.choice([".", " ", "a.", "a,", ",", '"', "q1,", "/", "_", "(", "[rad]", "0", "9", "\t", "\r", ";", "e"])
+    )
+    long = (unit * (size // len(unit) + 1))[:size]
+    head, rows = "t,q1,q2,tau1,tau2", files.text(files.columns(rng)).decode().split("\n")[1:]
+    where = int(rng.integers(5))
+    if where == 0:
+        head += "," + long
+    elif where == 1:
+        rows[int(rng.integers(len(rows)))] += long
+    elif where == 2:
+        rows = [*rows[:3], "\n" * size, *rows[3:]]
+    elif where == 3:
+        head = long
+    else:
+        rows = ["# " + long, *rows]
+    data = "\n".join([head, *rows]).encode()
+    packed = rng.random() < 0.3
+    (folder / ("log.csv.gz" if packed else "log.csv")).write_bytes(gzip.compress(data, 1) if packed else data)
+    return ["identify", "arm.toml", "log.csv.gz" if packed else "log.csv", "--friction", "none"], ()
+
+
+GENERATORS: tuple[Callable[[np.random.Generator, Path], Case], ...] = (
+    damaged_log, damaged_log, damaged_log, damaged_robot, damaged_robot, damaged_mesh, damaged_result,
+    odd_command_line, odd_command_line, large_or_repetitive,
+)  # fmt: skip
+_cache: dict[str, Any] = {}
+
+
+def _seeds() -> dict[str, bytes]:
+    """A result, motions and a project file to be damaged, made once by the commands themselves."""
+    if "seeds" not in _cache:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "arm.toml").write_text(files.TABLE)
+            np.savez(folder / "log.npz", **files.columns(np.random.default_rng(1)))
+            (folder / "log.csv").write_bytes(files.text(files.columns(np.random.default_rng(1))))
+            run(["identify", "arm.toml", "log.npz", "--friction", "viscous", "--out", "result.json"], folder)
+            short = [
+                "--duration",
+                "2",
+                "--time-budget",
+                "0.2",
+                "--starts",
+                "1",
+                "--acceleration",
+                "5",
+                "--velocity",
+                "1",
+            ]
+            for end in ("json", "csv"):
+                run(["excite", "arm.toml", *short, "--rate", "50", "--out", f"motion.{end}"], folder)
+            project = 'robot = "arm.toml"\nlogs = ["log.csv"]\n\n[identify]\nfriction = ["viscous"]\n'
+            (folder / "dynid.toml").write_text(project)
+            names = ("result.json", "motion.json", "motion.csv", "dynid.toml")
+            _cache["seeds"] = {one: (folder / one).read_bytes() for one in names}
+    seeds: dict[str, bytes] = _cache["seeds"]
+    return seeds
+
+
+def _command_options() -> dict[str, list[tuple[str, bool]]]:
+    """Options of every command, and whether they are flags."""
+    if "options" not in _cache:
+        import typer.main
+
+        from dynid.cli.app import app
+
+        commands = getattr(typer.main.get_command(app), "commands", {})  # typed loosely: typer may bring its own click
+        _cache["options"] = {
+            name: [
+                (option, bool(getattr(one, "is_flag", False)))
+                for one in command.params
+                for option in one.opts
+                if option.startswith("--")
+            ]
+            for name, command in commands.items()
+        }
+    options: dict[str, list[tuple[str, bool]]] = _cache["options"]
+    return options
+
+
+def check(seed: int, folder: Path) -> tuple[str, Outcome, str]:
+    """Make case `seed` in an empty folder and run it: its kind, outcome and cause of failure ('' for none)."""
+    rng = np.random.default_rng([26, seed])
+    make = GENERATORS[seed % len(GENERATORS)]
+    words, expected = make(rng, folder)
+    outcome = run(words, folder)
+    return make.__name__, outcome, outcome.cause(expected)
+
+
+def warm_up() -> None:
+    """Import what commands need and load compiled kernels, so that forks begin with them; polars must not start."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("DYNID_THREADS", "1")
+    os.environ["POLARS_MAX_THREADS"] = "1"
+    import coal  # type: ignore[import-untyped] # noqa: F401
+    import h5py  # type: ignore[import-untyped] # noqa: F401
+    import mujoco  # noqa: F401
+    import pinocchio  # noqa: F401
+    import polars  # noqa: F401
+    import scipy.io
+    import scipy.signal
+    import scipy.spatial  # noqa: F401
+
+    import dynid
+    import dynid.cli.app
+
+    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
+        folder = Path(name)
+        for end, text in files.ROBOTS.items():
+            (folder / f"arm.{end}").write_text(text)
+        np.savez(folder / "log.npz", **files.columns(np.random.default_rng(1)))
+        for end in files.ROBOTS:
+            robot = dynid.load_robot(folder / f"arm.{end}")
+            dynid.base_parameters(robot)
+        with contextlib.suppress(dynid.DynidError):
+            dynid.identify(robot, dynid.read_log(folder / "log.npz", robot), friction=("viscous",))
+    _command_options()
+    _seeds()
+
+
+def campaign(count: int, out: Path, *, first: int = 0, seconds: float = float("inf")) -> None:
+    """Run cases up to a number, from where an earlier run stopped."""
+    (out / "corpus").mkdir(parents=True, exist_ok=True)
+    record = out / "cases.jsonl"
+    done = {json.loads(line)["seed"] for line in record.open()} if record.exists() else set()
+    warm_up()
+    end = time.monotonic() + seconds
+    with record.open("a") as cases, (out / "failures.jsonl").open("a") as failures:
+        for seed in range(first, count):
+            if seed in done:
+                continue
+            if time.monotonic() > end:
+                break
+            with tempfile.TemporaryDirectory() as name:
+                kind, outcome, cause = check(seed, Path(name))
+                facts = {"seed": seed, "kind": kind, "code": outcome.code, "cpu": outcome.seconds}
+                cases.write(json.dumps(facts | {"mb": outcome.megabytes, "cause": cause}) + "\n")
+                cases.flush()
+                if cause:
+                    print(f"{seed} {kind}: {cause}: {' '.join(outcome.words)[:200]}", flush=True)
+                    detail = asdict(outcome) | {"seed": seed, "kind": kind, "cause": cause, "output": ""}
+                    failures.write(json.dumps(detail | {"errors": outcome.errors[-3000:]}) + "\n")
+                    failures.flush()
+                    place = out / "corpus" / re.sub(r"\W+", "_", cause)[:80] / str(seed)
+                    if not place.exists() and len(list(place.parent.glob("*"))) < 5:
+                        shutil.copytree(name, place, ignore=shutil.ignore_patterns("*.html"))
+
+
+def triage(out: Path) -> Iterator[str]:
+    """Lines on what was run and what failed, by kind and by cause."""
+    cases = [json.loads(line) for line in (out / "cases.jsonl").open()]
+    kinds = collections.Counter(case["kind"] for case in cases)
+    yield f"{len(cases)} cases: " + ", ".join(f"{name} {number}" for name, number in sorted(kinds.items()))
+    codes = collections.Counter(case["code"] for case in cases)
+    yield "exit codes: " + ", ".join(f"{code}: {number}" for code, number in sorted(codes.items()))
+    yield f"most CPU {max(case['cpu'] for case in cases):.1f} s, most memory {max(case['mb'] for case in cases)} MB"
+    causes = collections.Counter(case["cause"] for case in cases if case["cause"])
+    yield f"{sum(causes.values())} failures" + (" by cause:" if causes else "")
+    for cause, number in causes.most_common():
+        seeds = [case["seed"] for case in cases if case["cause"] == cause][:5]
+        yield f"  {number:6d}  {cause}  (seeds {', '.join(map(str, seeds))})"
+
+
+def main() -> None:
+    """Run the campaign from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=100_000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--out", type=Path, default=Path("out/fuzz"))
+    parser.add_argument("--triage", action="store_true", help="print what is recorded and run nothing")
+    given = parser.parse_args()
+    if not given.triage:
+        campaign(given.count, given.out, first=given.first, seconds=given.seconds)
+    print("\n".join(triage(given.out)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,0 @@
-"""The main job on a simulated robot, as `dynid demo` shows it.
-
-Start with `job`.
-"""

@@ -1,4 +1,0 @@
-"""Sections of the report, each with a template of its own name.
-
-Start with `answer`, what a reader sees first.
-"""
