@@ -793,6 +793,8 @@ def _motion_from_rest_to_rest(
 
 SLOWER = (1.0, 0.7, 0.5, 0.3, 0.2)
 """Shares of the speed limits at which a way from rest is tried, where torques are limited."""
+FINER = 10.0
+"""Factor of the rate of samples where the bound on torques between them, not the samples, exceeds the limits."""
 
 
 def _design_by_points(search: _Search, points: int | None) -> Excitation:
@@ -851,16 +853,24 @@ def _approach_within_efforts(search: _Search, shape: PointsShape, rest: Array) -
             search.limits, velocity=share * search.limits.velocity, acceleration=share**2 * search.limits.acceleration
         )
         found = shape.with_approach(rest, slow)
-        if search.effort is None or search.effort.use_of_limits(found.motion(TORQUE_RATE)).max() <= 1.0:
+        if _use_of_efforts(search, found).max() <= 1.0:
             return found
     return found
+
+
+def _use_of_efforts(search: _Search, shape: PointsShape) -> Array:
+    """Bound on the share of the effort limits that a motion takes, (n,); finer where samples are what exceeds them."""
+    if search.effort is None:
+        return np.zeros(1)
+    use = search.effort.use_of_limits(shape.motion(TORQUE_RATE))
+    return use if use.max() <= 1.0 else search.effort.use_of_limits(shape.motion(FINER * TORQUE_RATE))
 
 
 def _check_approach(search: _Search, clearance: Clearance | None, shape: PointsShape) -> None:
     """Raise where torques exceed their limits, or clearance is missing, on the way from or to a given pose of rest."""
     if (hit := violation_of_path(shape, clearance)) is not None:
         raise ExcitationError(hit.message().about("entry from rest"))
-    use = np.zeros(1) if search.effort is None else search.effort.use_of_limits(shape.motion(TORQUE_RATE))
+    use = _use_of_efforts(search, shape)
     if use.max() > 1.0:
         raise ExcitationError(
             "no_entry_from_rest", "no way from the rest pose keeps the effort limit of joint '{joint}'",
