@@ -69,6 +69,30 @@ def write_model_rows(
     return prepared.first + half, np.asarray(sums[2 * half :] - sums[: -2 * half])
 
 
+def write_sample_terms(equation: Equation, motion: Motion, measured: Array) -> tuple[Array, Array | None]:
+    """What single samples tell of a row: rates (N, width), and for a balance states (N, width), else None.
+
+    A row is a rate itself (torque, power, forces on the base), or the change of the state from one end of a balance to
+    the other plus the integral of the rate. Friction must be without a memory.
+    """
+    stops = np.zeros((len(motion), len(equation.shapes.stop_widths), equation.robot.n))
+    wide, model = equation.write_torque_rows(motion, stops, measured), equation.options.model
+    if model == "momentum":
+        pick, place = equation.rigid_entry_indices
+        state = np.zeros_like(wide)
+        state[:, place], slope = equation.columns.momentum_and_lagrangian_gradient(_without_accelerations(motion), pick)
+        wide[:, place] = -slope
+        return wide, state
+    if not equation.options.is_scalar:
+        return wide, None
+    power = _sum_joint_rows(equation, wide, motion.v)
+    if model == "power":
+        return power, None
+    state, base = np.zeros_like(power), slice(0, equation.channels[0].base)
+    power[:, base], state[:, base] = 0.0, _energy_functions(equation, motion)
+    return power, state
+
+
 def _sum_joint_rows(equation: Equation, wide: Array, factors: Array | None) -> Array:
     """Rows of one channel for all joints: those of the joints, times factors (N, n), summed."""
     total = np.zeros((len(wide), len(equation.names) + 1))

@@ -1,8 +1,7 @@
 """Sample by sample: square-root information factors for control loops, with exponential forgetting.
 
-Bierman's square-root information form: rows are written and rotated in at once, nothing is allocated. A new row w of
-channel c is turned into the triangular factor [R | z] by Givens rotations, with forgetting by g = sqrt(lambda) inside
-the rotation,
+Bierman's square-root information form: rows are written and rotated in at once. A new row w of channel c is turned
+into the triangular factor [R | z] by Givens rotations, with forgetting by g = sqrt(lambda) inside the rotation,
 
     R[i, j] <- c g R[i, j] + s w[j],    w[j] <- c w[j] - s g R[i, j],    c = g R[i, i] / h,    s = w[i] / h.
 """
@@ -15,22 +14,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN, find_friction_block, joint_scales
 from dynid.dynamics.kernels.compiled import compiled, inlined
 from dynid.dynamics.kernels.links import LINK, Geometry, Integers, RowLayout, Samples
 from dynid.dynamics.kernels.rows import TORQUE, Workspace, write_rows_of_sample
 from dynid.dynamics.kernels.spatial_algebra import SPATIAL
-from dynid.dynamics.scene import Stage, motion_of_resting_base, standard_columns
+from dynid.dynamics.scene import motion_of_resting_base
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.identification import Identification
-from dynid.estimation.options import Options
+from dynid.estimation.options import STRIDES, Options
 from dynid.estimation.regression.equation import Equation, Unknowns
+from dynid.estimation.regression.rows import write_sample_terms
 from dynid.estimation.solve.least_squares import Solution, solve, structurally_independent_columns
+from dynid.estimation.solve.recursive import Levels, find_levels, solve_recursively
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+SPAN = 32
+"""Steps of a balance where nothing else is asked for."""
+
+LATE = 5.0
+"""Step over the one before from which on a balance begins anew: what happened in between is not known."""
+
+CHUNK = 1024
+"""Samples whose rows are held at once."""
 
 VISCOUS, COULOMB, OFFSET, TANH, QUADRATIC, ASYMMETRY, STRIBECK, SPRING = range(8)
 STILL = 1e-8
@@ -66,11 +77,14 @@ def friction_value(code: int, q: float, v: float, scale: float) -> float:
 
 
 @inlined
-def add_row_by_rotations(R: Array, at: int, size: int, row: Array, root: float) -> None:
-    """Add a row (size,) by Givens rotations to the triangular factor at R[at:], after scaling that by root."""
+def add_row_by_rotations(R: Array, at: int, size: int, row: Array, first: int, root: float) -> None:
+    """Add row[first:first + size] by Givens rotations to the triangular factor at R[at:], after scaling that by root.
+
+    The row is overwritten.
+    """
     for i in range(size):
         diagonal = at + i * (size + 1)
-        x = row[i]
+        x = row[first + i]
         g = R[diagonal] * root
         h = math.sqrt(g * g + x * x)
         if h == 0.0:
@@ -82,18 +96,43 @@ def add_row_by_rotations(R: Array, at: int, size: int, row: Array, root: float) 
         R[diagonal] = h
         for j in range(1, size - i):
             r = R[diagonal + j]
-            y = row[i + j]
+            y = row[first + i + j]
             R[diagonal + j] = cg * r + s * y
-            row[i + j] = c * y - sg * r
+            row[first + i + j] = c * y - sg * r
 
 
 class Factors(NamedTuple):
-    """Memory of the factors of all channels, and what a sample's row is made in.
+    """Memory of the factors of all channels.
+
+    Channel c's row is packed[start[c]:start[c + 1]], its columns and y; its factor begins in R at corner[c]; root: of
+    the forgetting factor; sums (channels + 1,): weighted sum of y per channel, and of ones.
+    """
+
+    start: Integers
+    corner: Integers
+    root: float
+    packed: Array
+    R: Array
+    sums: Array
+
+
+@inlined
+def add_packed_rows(factors: Factors) -> None:
+    """Add the packed rows of all channels to their factors; they are overwritten."""
+    start, corner, root, packed, R, sums = factors
+    channels = start.shape[0] - 1
+    for c in range(channels):
+        sums[c] = sums[c] * root * root + packed[start[c + 1] - 1]
+        add_row_by_rotations(R, corner[c], start[c + 1] - start[c], packed, start[c], root)
+    sums[channels] = sums[channels] * root * root + 1.0
+
+
+class Sheet(NamedTuple):
+    """What torque rows of an open robot are made in.
 
     p: columns of the sheet; inertial, rotor: see `RowLayout`; base_frame (1, BASE_FRAME); scale (n,): as friction_value
-    takes it; pick[start[c]:start[c + 1]]: columns of channel c, an entry of the sheet (n * p,) or -1 - code of a
-    friction column; corner (n,): where its factor begins in R; root: of the forgetting factor; links, S: see
-    `Workspace`; row: the longest; sums (n + 1,): weighted sum of y per channel, and of ones.
+    takes it; pick, as long as packed rows: an entry of the sheet (n * p,) or -1 - code of a friction column; links, S:
+    see `Workspace`.
     """
 
     p: int
@@ -101,35 +140,30 @@ class Factors(NamedTuple):
     rotor: Integers
     base_frame: Array
     scale: Array
-    start: Integers
     pick: Integers
-    corner: Integers
-    root: float
     links: Array
     S: Array
     sheet: Array
-    row: Array
-    R: Array
-    sums: Array
 
 
-GEOMETRY = len(Geometry._fields)
+GEOMETRY, SHEET = len(Geometry._fields), len(Sheet._fields)
 
 
 @compiled
 def feed_samples(q: Array, qd: Array, qdd: Array, tau: Array, *fields: Any) -> int:
     """Feed samples q, qd, qdd, tau (N, n) to the factors of all channels; return how many were used.
 
-    It stops at a sample that is not finite, of which nothing is used. fields: those of a `Geometry`, then those of
+    It stops at a sample that is not finite, of which nothing is used. fields: those of a `Geometry`, a `Sheet` and
     `Factors`, one by one: handing over a named tuple costs 0.1 us per field, as much as a fifth of an update in all.
     """
     geometry = Geometry(*fields[:GEOMETRY])
-    factors = Factors(*fields[GEOMETRY:])
-    joints, scale, start, pick, corner = q.shape[1], factors.scale, factors.start, factors.pick, factors.corner
-    root, sheet, row, R, sums = factors.root, factors.sheet, factors.row, factors.R, factors.sums
-    samples = Samples(factors.base_frame, q, qd, qdd)
-    layout = RowLayout(TORQUE, 0, joints, factors.p, factors.inertial, factors.rotor)
-    work = Workspace(factors.links, factors.links, factors.S, factors.S, 0, joints)
+    own = Sheet(*fields[GEOMETRY : GEOMETRY + SHEET])
+    factors = Factors(*fields[GEOMETRY + SHEET :])
+    joints, scale, pick, sheet = q.shape[1], own.scale, own.pick, own.sheet
+    start, packed = factors.start, factors.packed
+    samples = Samples(own.base_frame, q, qd, qdd)
+    layout = RowLayout(TORQUE, 0, joints, own.p, own.inertial, own.rotor)
+    work = Workspace(own.links, own.links, own.S, own.S, 0, joints)
     for k in range(q.shape[0]):
         total = 0.0
         for j in range(joints):
@@ -138,19 +172,83 @@ def feed_samples(q: Array, qd: Array, qdd: Array, tau: Array, *fields: Any) -> i
             return k
         write_rows_of_sample(geometry, layout, samples, k, work, sheet)
         for c in range(joints):
-            first = start[c]
-            size = start[c + 1] - first
-            for e in range(size):
-                place = pick[first + e]
+            last = start[c + 1] - 1
+            for e in range(start[c], last):
+                place = pick[e]
                 if place >= 0:
-                    row[e] = sheet[place]
+                    packed[e] = sheet[place]
                 else:
-                    row[e] = friction_value(-1 - place, q[k, c], qd[k, c], scale[c])
-            row[size] = tau[k, c]
-            add_row_by_rotations(R, corner[c], size + 1, row, root)
-            sums[c] = sums[c] * root * root + tau[k, c]
-        sums[joints] = sums[joints] * root * root + 1.0
+                    packed[e] = friction_value(-1 - place, q[k, c], qd[k, c], scale[c])
+            packed[last] = tau[k, c]
+        add_packed_rows(factors)
     return int(q.shape[0])
+
+
+@compiled
+def feed_rows(rates: Array, *fields: Any) -> None:
+    """Feed packed rows (N, width) to the factors of all channels; fields: those of `Factors`."""
+    factors = Factors(*fields)
+    for k in range(rates.shape[0]):
+        for e in range(rates.shape[1]):
+            factors.packed[e] = rates[k, e]
+        add_packed_rows(factors)
+
+
+class Balances(NamedTuple):
+    """Memory of balances over the last `slots` blocks of `stride` steps each.
+
+    clock (2,): instant and step of the sample before; counts (4,): samples since the beginning (2: or more), steps of the block,
+    complete blocks, slot of the next; before (2, width): state and rate of the sample before; block (width,): balance
+    of the block so far; ring (slots, width): those of the last blocks.
+    """
+
+    stride: int
+    clock: Array
+    counts: Integers
+    before: Array
+    block: Array
+    ring: Array
+
+
+BALANCES = len(Balances._fields)
+
+
+@compiled
+def feed_balances(t: Array, states: Array, rates: Array, *fields: Any) -> None:
+    """Feed samples at t (N,) to the factors: a row is the change of the state plus the integral of the rate.
+
+    states, rates (N, width): of packed rows. Blocks, not sums since the beginning, so that no digits are lost in the
+    course of days. A step LATE times as long as the one before begins anew. fields: of `Balances`, then `Factors`.
+    """
+    own, factors = Balances(*fields[:BALANCES]), Factors(*fields[BALANCES:])
+    clock, counts, before, block, ring = own.clock, own.counts, own.before, own.block, own.ring
+    width = rates.shape[1]
+    for k in range(t.shape[0]):
+        step = t[k] - clock[0]
+        if counts[0] > 1 and step > LATE * clock[1]:
+            counts[:], block[:] = 0, 0.0
+        if counts[0] > 0:
+            for e in range(width):
+                block[e] += (states[k, e] - before[0, e]) + 0.5 * step * (rates[k, e] + before[1, e])
+            counts[1] += 1
+        clock[0], clock[1] = t[k], step
+        counts[0] = min(counts[0] + 1, 2)
+        for e in range(width):
+            before[0, e], before[1, e] = states[k, e], rates[k, e]
+        if counts[1] < own.stride:
+            continue
+        for e in range(width):
+            ring[counts[3], e], block[e] = block[e], 0.0
+        counts[1], counts[3] = 0, (counts[3] + 1) % ring.shape[0]
+        counts[2] = min(counts[2] + 1, ring.shape[0])
+        if counts[2] < ring.shape[0]:
+            continue
+        for e in range(width):
+            total = 0.0
+            for slot in range(ring.shape[0]):
+                total += ring[slot, e]
+            factors.packed[e] = total
+        add_packed_rows(factors)
 
 
 CODES = {
@@ -169,100 +267,217 @@ CODES = {
 class Sequential:
     """Parameters that follow the measurements of a control loop: `update` per sample, `solve` when they are wanted.
 
-    Every channel c keeps a triangular factor with R_c'R_c = sum over samples k of lambda^(K - k) [w y]'[w y]
-    (Bierman's square-root information form), fed by Givens rotations in constant time, without allocation.
-    `solve` stacks the factors, each divided by its channel's noise: `noise` (n,) where given, otherwise found
-    from the residuals as estimator="wls" does. After the same samples it equals the batch estimate on rows that
-    are not filtered.
+    Every channel c keeps a triangular factor with R_c'R_c = sum over rows k of lambda^(K - k) [w y]'[w y]
+    (Bierman's square-root information form), fed by Givens rotations in constant time. Of all models only the rows
+    differ. `solve` stacks the factors, each divided by its channel's noise: `noise`, one number or one per channel,
+    where given, otherwise found from the residuals as estimator="wls" does. After the same rows it equals the batch
+    estimate on rows that are not filtered.
 
-    forgetting: lambda in (0, 1]; about 1 / (1 - lambda) samples are remembered. prior: an earlier result, or
-    values with standard deviations by name; it is not forgotten. friction: blocks without a memory.
+    Parameters
+    ----------
+    robot : Robot
+        Open or with coupled joints, on a fixed base.
+    model : str
+        As `identify` has them: "torque", "power", "energy", "momentum", "reaction", "torque+reaction".
+    unknown : sequence of str, optional
+        Unknown lengths and angles of the geometry, whose model parameters are then followed (torque, power, momentum).
+    span : int, optional
+        Steps of a balance of energy or momentum (32 where missing); a row is made every eighth of it. Integrals go by
+        the trapezoidal rule from sample to sample.
+    friction : sequence of str, optional
+        Blocks without a memory; viscous, Coulomb and offset where missing and torques are measured.
+    rotor_inertia : bool
+        Whether rotor inertias are among the parameters.
+    forgetting : float
+        lambda in (0, 1]; about 1 / (1 - lambda) rows are remembered.
+    noise : float or array, optional
+        Standard deviation of the rows of every channel.
+    prior : Identification or mapping, optional
+        An earlier result, or values with standard deviations by name; it is not forgotten.
+
     """
 
     def __init__(
         self,
         robot: Robot,
         *,
-        friction: Sequence[str] = PLAIN,
+        model: str = "torque",
+        unknown: Sequence[str] | None = None,
+        span: int | None = None,
+        friction: Sequence[str] | None = None,
         rotor_inertia: bool = True,
         forgetting: float = 1.0,
         noise: float | Sequence[float] | Array | None = None,
         prior: Identification | Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
-        blocks = _check_arguments(robot, friction, forgetting)
-        equation = Equation.for_robot(
-            robot, Options(rotor_inertia=rotor_inertia), friction=blocks, scale=joint_scales(robot)
-        )
+        blocks = _check_arguments(robot, PLAIN if friction is None and model != "reaction" else friction or (), forgetting)
+        options = Options(model=model, unknown=unknown, friction=blocks, rotor_inertia=rotor_inertia)
+        options = options.resolve_for_robot(robot)
+        equation = Equation.for_robot(robot, options, friction=blocks, scale=joint_scales(robot))
         unknowns = Unknowns.for_equation(equation, blocks, 1)
         kept, _ = structurally_independent_columns(equation, unknowns)
-        self.robot, self.friction, self.forgetting, self._equation = robot, blocks, forgetting, equation
-        self._unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in kept])
-        self._check_noise = _check_noise(robot, noise)
-        self._prior = _prior_rows(self.names, prior)
+        self.robot, self.friction, self.forgetting, self.equation = robot, blocks, forgetting, equation
+        self.unknowns = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in kept])
+        self.noise = _check_noise(equation, noise)
+        self.prior = _prior_rows(self.names, prior)
         self._solution: Solution | None = None
-        self._root = float(np.sqrt(forgetting))
-        self._allocate_memory(equation)
+        self.stride, self.span = _check_span(equation, span)
+        self._allocate_memory()
         self.reset()
 
-    def _allocate_memory(self, equation: Equation) -> None:
+    def _allocate_memory(self) -> None:
         """Allocate all memory that an update works on."""
-        robot, n = self.robot, self.robot.n
-        columns = standard_columns(robot, rotor_inertia=equation.base.question.rotor_inertia)
-        stage, p = Stage.for_robot(robot, columns), len(columns)
-        codes = [CODES[name] for name in self.friction]
-        self._places, picks = [], []
-        for channel in equation.channels:
-            place = self._unknowns.place[0, channel.columns]
+        equation, n = self.equation, self.robot.n
+        self._places = [self.unknowns.place[0, channel.columns] >= 0 for channel in equation.channels]
+        own = [np.append(places, True) for places in self._places]
+        self.entries = np.concatenate(
+            [c.start + np.flatnonzero(used) for c, used in zip(equation.channels, own, strict=True)]
+        )
+        sizes = np.array([used.sum() for used in own])
+        self.corner = np.concatenate([[0], np.cumsum(sizes**2)]).astype(np.int64)
+        self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        width, slots = int(self.start[-1]), self.span // self.stride
+        self._R, self._sums = np.zeros(self.corner[-1]), np.zeros(len(sizes) + 1)
+        factors = Factors(
+            self.start, self.corner, float(np.sqrt(self.forgetting)), np.empty(width), self._R, self._sums
+        )
+        self._balances = Balances(
+            self.stride, np.zeros(2), np.zeros(4, dtype=np.int64), np.zeros((2, width)), np.zeros(width),
+            np.zeros((slots, width)),
+        )  # fmt: skip
+        self._sheet: tuple[Any, ...] | None = None
+        self._q, self._v, self._a, self._tau = (np.zeros((1, n)) for _ in range(4))
+        self._factors = tuple(factors)
+        if equation.options.model == "torque" and not (equation.unknown or equation.user_columns or self.robot.couplings):
+            self._sheet = self._allocate_sheet()
+
+    def _allocate_sheet(self) -> tuple[Any, ...]:
+        """Memory in which the torque rows of an open robot are written without Python."""
+        equation, stage, p = self.equation, self.equation.stage, len(self.equation.stage.columns)
+        codes, pick = [CODES[name] for name in self.friction], list[int]()
+        for channel, used in zip(equation.channels, self._places, strict=True):
             entries = [channel.joint * p + equation.base.kept[k] for k in channel.columns[: channel.base]]
             entries += [-1 - code for code in codes]
-            picks.append(np.array(entries, dtype=np.int64)[place >= 0])
-            self._places.append(place >= 0)
-        sizes = np.array([len(pick) + 1 for pick in picks])
-        self._corner = np.concatenate([[0], np.cumsum(sizes**2)]).astype(np.int64)
-        start = np.concatenate([[0], np.cumsum(sizes - 1)]).astype(np.int64)
-        self._q, self._v, self._a, self._tau = (np.zeros((1, n)) for _ in range(4))
-        self._R, self._sums = np.zeros(self._corner[-1]), np.zeros(n + 1)
+            pick += [*np.array(entries, dtype=np.int64)[used], 0]  # the last is what is measured
         links = len(stage.geometry.parent)
-        factors = Factors(
-            p, stage.column, stage.rotor, motion_of_resting_base(robot), joint_scales(robot), start,
-            np.concatenate(picks),
-            self._corner, self._root, np.empty(links * LINK), np.empty(links * n * SPATIAL), np.zeros(n * p),
-            np.empty(sizes.max()), self._R, self._sums,
+        sheet = Sheet(
+            p, stage.column, stage.rotor, motion_of_resting_base(self.robot), joint_scales(self.robot),
+            np.array(pick, dtype=np.int64), np.empty(links * LINK), np.empty(links * self.robot.n * SPATIAL),
+            np.zeros(self.robot.n * p),
         )  # fmt: skip
-        self._memory = (*stage.geometry, *factors)
+        return (*stage.geometry, *sheet, *self._factors)
 
     def reset(self) -> None:
         """Forget all samples."""
-        self._R[:], self._sums[:] = 0.0, 0.0
+        for memory in (self._R, self._sums, *self._balances[1:]):
+            memory[...] = 0
         self.count, self._solution = 0, None
 
-    def update(self, q: Array, v: Array, a: Array, tau: Array) -> None:
-        """Add one sample: positions, velocities, accelerations and torques, (n,) each."""
+    def update(
+        self, q: Array, v: Array, a: Array | None = None, tau: Array | None = None, *, t: float | None = None,
+        reaction: Array | None = None,
+    ) -> None:  # fmt: skip
+        """Add one sample: positions, velocities, accelerations and what is measured, (n,) each.
+
+        tau: torques, reaction: readings of the force plate, as the model has them. Balances of energy and momentum
+        take the instant t (s), and no accelerations.
+        """
+        if self._sheet is None or a is None or tau is None or t is not None or reaction is not None:
+            samples = [None if x is None else np.asarray(x, dtype=np.float64)[None] for x in (q, v, a, tau, reaction)]
+            instants = None if t is None else np.array([t], dtype=np.float64)
+            self._feed_checked(samples, instants)
+            return
         n = self.robot.n
         if not len(q) == len(v) == len(a) == len(tau) == n:
             raise IdentificationError("sample_incomplete", "a sample needs q, v, a and tau of {n} joints", n=n)
         self._q[0], self._v[0], self._a[0], self._tau[0] = q, v, a, tau
-        self._feed_samples(self._q, self._v, self._a, self._tau)
+        self._feed_torques(self._q, self._v, self._a, self._tau)
 
-    def update_many(self, q: Array, v: Array, a: Array, tau: Array) -> None:
-        """Add samples in order, (N, n) each."""
-        q, v, a, tau = (np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau))
-        if not q.shape == v.shape == a.shape == tau.shape == (len(q), self.robot.n):
+    def update_many(
+        self, q: Array, v: Array, a: Array | None = None, tau: Array | None = None, *, t: Array | None = None,
+        reaction: Array | None = None,
+    ) -> None:  # fmt: skip
+        """Add samples in order, (N, n) each, t (N,)."""
+        samples = [
+            None if x is None else np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau, reaction)
+        ]
+        self._feed_checked(samples, None if t is None else np.asarray(t, dtype=np.float64))
+
+    def _feed_checked(self, samples: Sequence[Array | None], t: Array | None) -> None:
+        """Check samples q, v, a, tau, reaction for what the model takes and feed them in chunks."""
+        q, v, a, tau, reaction = samples
+        options, sensor, n = self.equation.options, self.equation.sensor, self.robot.n
+        needs_a = not options.is_integral or bool(sensor.spinning_rotors)
+        wanted = {"q": (q, n), "v": (v, n)} | ({"a": (a, n)} if needs_a else {})
+        wanted |= {"tau": (tau, n)} if options.has_torques else {}
+        wanted |= {"reaction": (reaction, len(sensor.channels))} if options.has_reactions else {}
+        missing = [name for name, (x, _) in wanted.items() if x is None] + ["t"] * (options.is_integral and t is None)
+        if missing:
             raise IdentificationError(
-                "wrong_shape", "samples of {n} joints disagree: q {q!s}, v {v!s}, a {a!s}, tau {tau!s}",
-                n=self.robot.n, q=q.shape, v=v.shape, a=a.shape, tau=tau.shape,
+                "sample_incomplete", "model '{model}' takes {wanted} of every sample; {missing} is missing",
+                model=options.model, wanted=[*wanted, *(["t"] if options.is_integral else [])], missing=missing[0],
             )  # fmt: skip
-        self._feed_samples(q, v, a, tau)
+        given = {name: x for name, (x, _) in wanted.items() if x is not None}
+        shapes = {name: x.shape for name, x in given.items()} | ({} if t is None else {"t": t.shape})
+        count = len(given["q"])
+        right = {name: (count, width) for name, (_, width) in wanted.items()} | ({} if t is None else {"t": (count,)})
+        if shapes != right:
+            raise IdentificationError(
+                "wrong_shape", "samples of {n} joints disagree: {shapes}", n=n,
+                shapes=", ".join(f"{name} {shape}" for name, shape in shapes.items()),
+            )  # fmt: skip
+        if self._sheet is not None:
+            self._feed_torques(given["q"], given["v"], given["a"], given["tau"])
+            return
+        for first in range(0, count, CHUNK):
+            part = slice(first, first + CHUNK)
+            self._feed_terms({name: x[part] for name, x in given.items()}, None if t is None else t[part])
 
-    def _feed_samples(self, q: Array, v: Array, a: Array, tau: Array) -> None:
+    def _feed_torques(self, q: Array, v: Array, a: Array, tau: Array) -> None:
         """Feed checked samples to the factors, torques of declared rotors taken off."""
-        if self._equation.sensor.spinning_rotors and np.isfinite([q, v, a]).all():  # else the kernel says which is not
-            rotors = self._equation.known_torques(Motion(np.arange(float(len(q))), q, v, a))
+        if self.equation.sensor.spinning_rotors and np.isfinite([q, v, a]).all():  # else the kernel says which is not
+            rotors = self.equation.known_torques(Motion(np.arange(float(len(q))), q, v, a))
             tau = tau if rotors is None else tau - rotors
-        taken = feed_samples(q, v, a, tau, *self._memory)
+        assert self._sheet is not None
+        self._count_samples(feed_samples(q, v, a, tau, *self._sheet), len(q))
+
+    def _feed_terms(self, given: dict[str, Array], t: Array | None) -> None:
+        """Feed checked samples of any model, by the rows of its equation, up to the first that cannot be used."""
+        usable = np.all([np.isfinite(x).all(axis=1) for x in given.values()], axis=0)
+        late = np.ones(len(usable), dtype=np.bool_)
+        if t is not None:
+            before = self._balances.clock[0] if self._balances.counts[0] else -np.inf
+            late = np.diff(t, prepend=before) > 0.0
+            usable &= np.isfinite(t)
+        good = usable & late
+        taken = int(np.argmin(good)) if not good.all() else len(good)
+        if taken:
+            q, v, a = (given[name][:taken] if name in given else np.zeros((taken, self.robot.n)) for name in "qva")
+            measured = np.concatenate([given[name][:taken] for name in ("tau", "reaction") if name in given], axis=1)
+            motion = Motion(np.arange(float(taken)), q, v, a)
+            rates, states = (
+                None if x is None else np.ascontiguousarray(x[:, self.entries])
+                for x in write_sample_terms(self.equation, motion, measured)
+            )
+            assert rates is not None
+            if states is None:
+                feed_rows(rates, *self._factors)
+            else:
+                assert t is not None
+                feed_balances(np.ascontiguousarray(t[:taken]), states, rates, *self._balances, *self._factors)
+        if taken < len(good) and usable[taken]:
+            self._count_samples(taken, taken)
+            raise IdentificationError(
+                "time_not_increasing", "sample {sample}: its time is not after that of the one before; the samples "
+                "before it were taken, it was not", sample=self.count,
+            )  # fmt: skip
+        self._count_samples(taken, len(good))
+
+    def _count_samples(self, taken: int, given: int) -> None:
+        """Count samples that were taken; raise where one was not."""
         self.count += taken
         self._solution = None
-        if taken < len(q):
+        if taken < given:
             raise IdentificationError(
                 "sample_not_finite", "sample {sample} is not finite; the samples before it were taken, it was not:",
                 "leave it out", sample=self.count,
@@ -270,13 +485,13 @@ class Sequential:
 
     @property
     def names(self) -> tuple[Parameter, ...]:
-        """Names of the parameters: base parameters and friction."""
-        return self._unknowns.names
+        """Names of the parameters: base (or model) parameters, friction and offsets."""
+        return self.unknowns.names
 
     @property
     def units(self) -> tuple[str, ...]:
         """Units of the parameters."""
-        return self._unknowns.units
+        return self.unknowns.units
 
     @property
     def values(self) -> Array:
@@ -285,19 +500,18 @@ class Sequential:
 
     @property
     def sigma(self) -> Array:
-        """Standard deviations as of white residuals, infinite where the samples do not tell yet."""
-        solution = self.solve()
-        sigma = np.full(len(self.names), np.inf)
-        kept = slice(None) if solution.regrouping is None else list(solution.regrouping.kept)
-        sigma[kept] = np.sqrt(np.diag(solution.covariance))[kept]
-        return sigma
+        """Standard deviations as of white residuals, infinite where the samples do not tell yet.
+
+        Balances overlap, so that their residuals are not white: eight rows share a span.
+        """
+        return deviations(self.solve())
 
     @property
     def factors(self) -> tuple[ChannelFactor, ...]:
-        """Triangular factor [R | z] of every channel, on the columns that it can see; count: samples remembered."""
+        """Triangular factor [R | z] of every channel, on the columns that it can see; count: rows remembered."""
         remembered = round(float(self._sums[-1]))
         factors = []
-        for c, (at, stop) in enumerate(zip(self._corner[:-1], self._corner[1:], strict=True)):
+        for c, (at, stop) in enumerate(zip(self.corner[:-1], self.corner[1:], strict=True)):
             size = round((stop - at) ** 0.5)
             R = self._R[at:stop].reshape(size, size)
             wide = np.zeros((size, len(self._places[c]) + 1))
@@ -306,24 +520,40 @@ class Sequential:
         return tuple(factors)
 
     def solve(self) -> Solution:
-        """Solve for the parameters; the result is kept until the next sample."""
+        """Solve for the parameters, all joints together; the result is kept until the next sample."""
         if self._solution is None:
-            self._solution = solve(self._unknowns, {0: self.factors}, prior=self._prior, noise=self._check_noise)
+            self._solution = solve(self.unknowns, {0: self.factors}, prior=self.prior, noise=self.noise)
         return self._solution
+
+    @cached_property
+    def levels(self) -> Levels:
+        """Which parameters belong to which joint of a serial robot, for `solve_joint_by_joint`."""
+        return find_levels(self.equation, self.unknowns)
+
+    def solve_joint_by_joint(self) -> Solution:
+        """Solve the last joint first, then go on towards the base (Ha, Ko & Kwon, eq. 2.28).
+
+        Torques and momenta of serial robots only: their rows are block triangular. It needs neither weights nor a
+        matrix of all parameters, but each joint's own block must have full rank (eq. 2.30), which is checked.
+        """
+        return solve_recursively(self.unknowns, {0: self.factors}, self.levels)
+
+
+def deviations(solution: Solution) -> Array:
+    """Standard deviations as of white residuals, infinite where the rows do not tell."""
+    sigma = np.full(len(solution.values), np.inf)
+    kept = slice(None) if solution.regrouping is None else list(solution.regrouping.kept)
+    sigma[kept] = np.sqrt(np.diag(solution.covariance))[kept]
+    return sigma
 
 
 def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[str, ...]:
     """Friction blocks as a tuple; raise for robots, blocks and forgetting factors that do not work here."""
-    if robot.floating or robot.closures or robot.couplings:
-        what = "floats" if robot.floating else "has closed loops or coupled joints"
+    if robot.floating or robot.closures:
+        what = "floats" if robot.floating else "has closed loops"
         raise IdentificationError(
             "needs_open_fixed_robot", "'{robot}' {what}; sample by sample goes on open robots with a fixed base",
             robot=robot.name, what=what,
-        )  # fmt: skip
-    if robot.columns:
-        raise IdentificationError(
-            "columns_not_sequential", "'{robot}' has columns of its own ({column}):", "use identify", robot=robot.name,
-            column=robot.columns[0].name,
         )  # fmt: skip
     blocks = (friction,) if isinstance(friction, str) else tuple(friction)
     for name in blocks:
@@ -333,10 +563,6 @@ def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -
                 "friction_block_not_sequential", "friction block '{block}' needs more than one sample; sample by "
                 "sample there are {blocks}", block=name, blocks=list(CODES),
             )  # fmt: skip
-    if len(set(blocks)) < len(blocks):
-        raise IdentificationError(
-            "friction_block_twice", "a friction block is named twice: {blocks}", blocks=list(blocks),
-        )  # fmt: skip
     if not 0.0 < forgetting <= 1.0:
         raise IdentificationError(
             "forgetting_out_of_range", "forgetting must lie above 0 and not above 1, got {forgetting}",
@@ -345,16 +571,32 @@ def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -
     return blocks
 
 
-def _check_noise(robot: Robot, noise: float | Sequence[float] | Array | None) -> Array | None:
-    """Noise (n,) of the torques from one number or one per joint; None where it is not given."""
+def _check_span(equation: Equation, span: int | None) -> tuple[int, int]:
+    """Steps from row to row and of a balance, the latter a multiple of the former."""
+    if span is not None and not equation.options.is_integral:
+        raise IdentificationError(
+            "model_without_window", "model '{model}' has no span; models energy and momentum have one",
+            model=equation.options.model,
+        )  # fmt: skip
+    steps = SPAN if span is None else span
+    if not isinstance(steps, int) or steps < 1:
+        raise IdentificationError(
+            "span_not_positive", "the span of a balance is a positive whole number of steps, got {span!r}", span=span,
+        )  # fmt: skip
+    stride = max(1, steps // STRIDES)
+    return stride, -(-steps // stride) * stride
+
+
+def _check_noise(equation: Equation, noise: float | Sequence[float] | Array | None) -> Array | None:
+    """Noise (channels,) of the rows from one number or one per channel; None where it is not given."""
     if noise is None:
         return None
-    values = np.asarray(noise, dtype=np.float64)
-    if values.shape not in ((), (robot.n,)) or not (np.isfinite(values) & (values > 0.0)).all():
+    values, channels = np.asarray(noise, dtype=np.float64), len(equation.channels)
+    if values.shape not in ((), (channels,)) or not (np.isfinite(values) & (values > 0.0)).all():
         raise IdentificationError(
-            "invalid_noise", "noise must be one positive number or {n} of them, got {noise!r}", n=robot.n, noise=noise,
+            "invalid_noise", "noise must be one positive number or {n} of them, got {noise!r}", n=channels, noise=noise,
         )  # fmt: skip
-    return np.broadcast_to(values, (robot.n,)).copy()
+    return np.broadcast_to(values, (channels,)).copy()
 
 
 def _prior_rows(
