@@ -26,7 +26,7 @@ def with_friction(robot: Robot, seed: int = 0) -> Robot:
     return replace(robot, links=links)
 
 
-def truth(robot: Robot, result: Identification) -> Array:
+def truth(robot: Robot, result: Identification | dynid.Sequential) -> Array:
     """Nominal values of what was identified, 0 for columns that the robot does not have."""
     base = result.equation.base
     values = dict(zip(base.names, base.values(robot.parameters), strict=True))

@@ -11,7 +11,7 @@ import inspect
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -715,7 +715,7 @@ changes("payload_parameters", lambda **k: dynid.payload_parameters(2.0, (0.1, 0.
 def online(**k: Any) -> Any:
     run = dynid.Sequential(robot(), **k)
     assert recorded().tau is not None
-    run.update_many(motion().q, motion().v, motion().a, recorded().tau)  # type: ignore[arg-type]
+    run.update_many(motion().q, motion().v, motion().a, recorded().tau)
     return run.names, run.values, run.sigma
 
 
@@ -724,6 +724,48 @@ changes("Sequential", online, rotor_inertia=False)
 changes("Sequential", online, forgetting=0.99)
 changes("Sequential", online, noise=[1.0, 2.0, 3.0])
 changes("Sequential", online, prior={"ZZ1": (1.0, 0.1)})
+
+
+def balance_online(**k: Any) -> Any:
+    run = dynid.Sequential(robot(), **{"model": "momentum", **k})
+    run.update_many(motion().q, motion().v, tau=recorded().tau, t=motion().t)
+    return run.names, run.values
+
+
+changes("Sequential", balance_online, model="energy")
+changes("Sequential", balance_online, span=16)
+changes("Sequential", balance_online, unknown=("r",))
+
+
+def streamed(one: bool, **k: Any) -> Any:
+    """Rows of the first samples, as a chunk or of one sample after a chunk; `t` makes them balances."""
+    log, model = recorded(), "momentum" if "t" in k else "torque+reaction"
+    run = dynid.Sequential(robot(), model=model, span=1 if "t" in k else None)
+    taken = {"tau": log.tau, **({"t": log.t} if "t" in k else {"a": log.a, "reaction": log.reaction})}
+    given = {name: x[:40] for name, x in taken.items() if x is not None}
+    if one:
+        run.update_many(log.q[:40], log.v[:40], **given)  # type: ignore[index]
+        last = {name: x[40] for name, x in taken.items() if x is not None}
+        run.update(log.q[40], log.v[40], **{**last, **k})  # type: ignore[index]
+    else:
+        run.update_many(log.q[:40], log.v[:40], **{**given, **k})  # type: ignore[index]
+    return [factor.R for factor in run.factors]
+
+
+def in_time(**k: Any) -> Any:
+    return streamed(False, **{"t": motion().t[:40], **k})
+
+
+def last_in_time(**k: Any) -> Any:
+    return streamed(True, **{"t": motion().t[40], **k})
+
+
+for name, width in (("a", 3), ("tau", 3), ("reaction", 6)):
+    changes("Sequential.update", partial(streamed, True), **{name: np.ones(width)})
+    changes("Sequential.update_many", partial(streamed, False), **{name: np.ones((40, width))})
+changes("Sequential.update", last_in_time, t=motion().t[40] + 0.01)
+changes("Sequential.update_many", in_time, t=1.5 * motion().t[:40])
+refused("Sequential.update_many", "takes q, v, tau, t of every sample, not a", in_time, a=np.ones((40, 3)))
 
 
 def sensed(**k: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +10,11 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.errors import DynidError, IdentificationError
-from dynid.robot.robot import JointColumn, Robot
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, plain_matrix, torque, with_friction
-from robots import coupled_tree, random_motion, random_tree
+from robots import random_motion, random_tree
 
 NOISE = np.array([0.5, 1.0, 0.4, 0.1, 0.1, 0.05])
 
@@ -231,7 +230,7 @@ def test_a_sample_that_is_not_finite_changes_nothing() -> None:
 def test_what_cannot_go_sample_by_sample_is_refused() -> None:
     robot = dynid.load_robot("gautier3")
     cases: list[tuple[Robot, dict[str, object], str]] = [
-        (coupled_tree(0), {}, "closed loops or coupled"),
+        (dynid.load_robot("slider_crank"), {}, "has closed loops"),
         (random_tree(1, joints=3, floating=True), {}, "floats"),
         (robot, {"friction": ("stop1e-3",)}, "needs more than one sample"),
         (robot, {"friction": ("nose",)}, "no friction block 'nose'"),
@@ -242,11 +241,11 @@ def test_what_cannot_go_sample_by_sample_is_refused() -> None:
         (robot, {"noise": -1.0}, "noise"),
         (robot, {"prior": {"nose": (1.0, 1.0)}}, "prior speaks of 'nose'"),
         (robot, {"prior": {"Fc1": (1.0, 0.0)}}, "deviations must be positive"),
-        (
-            replace(robot, columns=(JointColumn("gas", "2", positions=np.arange(4.0), torque=np.arange(4.0)),)),
-            {},
-            "gas",
-        ),
+        (robot, {"model": "work"}, "no model 'work'"),
+        (robot, {"model": "reaction", "friction": PLAIN}, "does not feel friction"),
+        (robot, {"span": 16}, "model 'torque' has no span"),
+        (robot, {"model": "energy", "span": 0}, "positive whole number"),
+        (robot, {"model": "energy", "unknown": ("r",)}, "needs the geometry"),
     ]
     for case, options, words in cases:
         with pytest.raises(DynidError, match=words):
@@ -255,5 +254,7 @@ def test_what_cannot_go_sample_by_sample_is_refused() -> None:
     one, two = np.zeros(3), np.zeros(2)
     with pytest.raises(IdentificationError, match="3 joints"):
         some.update(one, one, two, one)
+    with pytest.raises(IdentificationError, match="takes q, v, a, tau of every sample; a is missing"):
+        some.update(one, one, tau=one)
     with pytest.raises(IdentificationError, match="disagree"):
         some.update_many(np.zeros((4, 3)), np.zeros((4, 3)), np.zeros((3, 3)), np.zeros((4, 3)))

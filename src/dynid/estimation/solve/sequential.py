@@ -146,7 +146,8 @@ class Sheet(NamedTuple):
     sheet: Array
 
 
-GEOMETRY, SHEET = len(Geometry._fields), len(Sheet._fields)
+GEOMETRY = len(Geometry._fields)
+SHEET_END = GEOMETRY + len(Sheet._fields)
 
 
 @compiled
@@ -157,8 +158,8 @@ def feed_samples(q: Array, qd: Array, qdd: Array, tau: Array, *fields: Any) -> i
     `Factors`, one by one: handing over a named tuple costs 0.1 us per field, as much as a fifth of an update in all.
     """
     geometry = Geometry(*fields[:GEOMETRY])
-    own = Sheet(*fields[GEOMETRY : GEOMETRY + SHEET])
-    factors = Factors(*fields[GEOMETRY + SHEET :])
+    own = Sheet(*fields[GEOMETRY:SHEET_END])
+    factors = Factors(*fields[SHEET_END:])
     joints, scale, pick, sheet = q.shape[1], own.scale, own.pick, own.sheet
     start, packed = factors.start, factors.packed
     samples = Samples(own.base_frame, q, qd, qdd)
@@ -197,9 +198,9 @@ def feed_rows(rates: Array, *fields: Any) -> None:
 class Balances(NamedTuple):
     """Memory of balances over the last `slots` blocks of `stride` steps each.
 
-    clock (2,): instant and step of the sample before; counts (4,): samples since the beginning (2: or more), steps of the block,
-    complete blocks, slot of the next; before (2, width): state and rate of the sample before; block (width,): balance
-    of the block so far; ring (slots, width): those of the last blocks.
+    clock (2,): instant and step of the sample before; counts (4,): samples since the beginning (2: or more), steps of
+    the block, complete blocks, slot of the next; before (2, width): state and rate of the sample before; block
+    (width,): balance of the block so far; ring (slots, width): those of the last blocks.
     """
 
     stride: int
@@ -310,7 +311,8 @@ class Sequential:
         noise: float | Sequence[float] | Array | None = None,
         prior: Identification | Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
-        blocks = _check_arguments(robot, PLAIN if friction is None and model != "reaction" else friction or (), forgetting)
+        plain = PLAIN if model != "reaction" else ()
+        blocks = _check_arguments(robot, plain if friction is None else friction, forgetting)
         options = Options(model=model, unknown=unknown, friction=blocks, rotor_inertia=rotor_inertia)
         options = options.resolve_for_robot(robot)
         equation = Equation.for_robot(robot, options, friction=blocks, scale=joint_scales(robot))
@@ -348,7 +350,8 @@ class Sequential:
         self._sheet: tuple[Any, ...] | None = None
         self._q, self._v, self._a, self._tau = (np.zeros((1, n)) for _ in range(4))
         self._factors = tuple(factors)
-        if equation.options.model == "torque" and not (equation.unknown or equation.user_columns or self.robot.couplings):
+        plain = not (equation.unknown or equation.user_columns or self.robot.couplings)
+        if equation.options.model == "torque" and plain:
             self._sheet = self._allocate_sheet()
 
     def _allocate_sheet(self) -> tuple[Any, ...]:
@@ -398,9 +401,7 @@ class Sequential:
         reaction: Array | None = None,
     ) -> None:  # fmt: skip
         """Add samples in order, (N, n) each, t (N,)."""
-        samples = [
-            None if x is None else np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau, reaction)
-        ]
+        samples = [None if x is None else np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau, reaction)]
         self._feed_checked(samples, None if t is None else np.asarray(t, dtype=np.float64))
 
     def _feed_checked(self, samples: Sequence[Array | None], t: Array | None) -> None:
@@ -411,12 +412,16 @@ class Sequential:
         wanted = {"q": (q, n), "v": (v, n)} | ({"a": (a, n)} if needs_a else {})
         wanted |= {"tau": (tau, n)} if options.has_torques else {}
         wanted |= {"reaction": (reaction, len(sensor.channels))} if options.has_reactions else {}
-        missing = [name for name, (x, _) in wanted.items() if x is None] + ["t"] * (options.is_integral and t is None)
-        if missing:
-            raise IdentificationError(
-                "sample_incomplete", "model '{model}' takes {wanted} of every sample; {missing} is missing",
-                model=options.model, wanted=[*wanted, *(["t"] if options.is_integral else [])], missing=missing[0],
-            )  # fmt: skip
+        takes = [*wanted, *(["t"] if options.is_integral else [])]
+        offered = dict(zip(("q", "v", "a", "tau", "reaction", "t"), (*samples, t), strict=True))
+        what = "model '{model}' takes {takes} of every sample"
+        for name, x in offered.items():
+            if (x is None) == (name not in takes):
+                continue
+            code, more = (
+                ("sample_incomplete", "; {name} is missing") if x is None else ("sample_too_wide", ", not {name}")
+            )
+            raise IdentificationError(code, what + more, model=options.model, takes=takes, name=name)
         given = {name: x for name, (x, _) in wanted.items() if x is not None}
         shapes = {name: x.shape for name, x in given.items()} | ({} if t is None else {"t": t.shape})
         count = len(given["q"])
