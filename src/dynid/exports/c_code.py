@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.dynamics.friction import HARMONICS, REST, STILL, stop_width
-from dynid.exports.c_functions import Cost, CustomisedDynamics, GraphFunction
+from dynid.errors import ExportError, IdentificationError
+from dynid.estimation.solve.recursive import find_levels
+from dynid.estimation.solve.sequential import CODES, LATE, Sequential
+from dynid.exports.c_functions import Cost, CustomisedDynamics, GraphFunction, linear_couplings
 from dynid.exports.subject import ExportSubject
+from dynid.robot.inertia import SYMBOLS
 from dynid.robot.transform import Array
 
 FUNCTIONS = ("inverse_dynamics", "gravity", "friction", "regressor_times")
@@ -301,6 +309,162 @@ def _c_table(name: str, rows: Array) -> str:
     """C text of a constant table."""
     text = ", ".join("{" + ", ".join(repr(float(x)) for x in row) + "}" for row in rows)
     return f"    static const double {name}[{rows.shape[0]}][{rows.shape[1]}] = {{{text}}};"
+
+
+# Parameters that follow the samples: tables of one robot and model before the text of sequential.c.
+
+
+def write_sequential_c_code(tracker: Sequential) -> str:
+    """C code of `Sequential.update` and `solve` with the state in a struct; raise for what it cannot have."""
+    equation, robot = tracker.equation, tracker.robot
+    if equation.user_columns or equation.sensor.rotors:
+        what = f"the column '{equation.user_columns[0].name}'" if equation.user_columns else "rotors of known inertia"
+        raise ExportError(
+            "sequential_not_exportable", "'{robot}' has {what}, which C code sample by sample does not hold",
+            robot=robot.name, what=what,
+        )  # fmt: skip
+    prefix, options = c_name_prefix(robot.name), equation.options
+    tables, columns = _monomial_tables(tracker) if equation.unknown else _link_tables(tracker)
+    tree = robot.n if equation.unknown else len(robot.tree_joints)
+    order, level = _levels_of_unknowns(tracker)
+    prior = np.zeros((0, len(tracker.names) + 1)) if tracker.prior is None else np.column_stack(tracker.prior)
+    sizes = {
+        "JOINTS": robot.n, "TREE": tree, "PLATE": max(1, len(equation.base_channels)),
+        "CHANNELS": len(equation.channels), "TORQUES": len(equation.channels) - len(equation.base_channels),
+        "UNKNOWNS": len(tracker.names), "WIDTH": int(tracker.start[-1]), "MEMORY": int(tracker.corner[-1]),
+        "ROWS": tree + (6 if equation.base_channels else 0), "COLUMNS": columns,
+        "SLOTS": tracker.span // tracker.stride, "BALANCES": int(options.is_integral),
+        "SUMMED": int(options.is_scalar), "MONOMIALS": int(bool(equation.unknown)), "LEVELS": int(bool(order)),
+        "PRIOR": len(prior),
+    }  # fmt: skip
+    lines = [f"Parameters of the robot {robot.name} sample by sample, written by dynid.", ""]
+    lines += [f"Model: {options.model}; forgetting {tracker.forgetting!r}. Parameters, in the order of X:"]
+    lines += [f"  [{k}] {name}, {name.unit}" for k, name in enumerate(tracker.names)]
+    head = "/*\n" + "\n".join(f" * {c_comment_text(line)}".rstrip() for line in lines) + "\n */\n"
+    defines = "\n".join(f"#define {prefix}_{name} {x}" for name, x in sizes.items())
+    names = {"STILL": repr(STILL), "LATE": repr(LATE), "ROOT": repr(float(np.sqrt(tracker.forgetting)))}
+    own = [_integer_table("pick", _picked_columns(tracker)), _integer_table("start", tracker.start)]
+    own += [_integer_table("place", _places_of_entries(tracker)), *tables]
+    own += [_integer_table("order", order), _integer_table("level", level)] if order else []
+    own += [_real_table("prior", prior)] if len(prior) else []
+    own += [_real_table("readings", equation.sensor.wrench_to_readings if equation.base_channels else np.zeros((1, 6)))]
+    known = equation.sensor.constant_readings(robot.gravity) if equation.base_channels else np.zeros(1)
+    scale = np.asarray(equation.shapes.scale)
+    own += [_real_table("known", known), _real_table("scale", scale), f"enum {{ STRIDE = {tracker.stride} }};"]
+    text = (files("dynid.exports") / "sequential.c").read_text(encoding="utf-8")
+    text = re.sub(r"\b(STILL|LATE|ROOT)\b", lambda found: names[found[0]], text).replace("PREFIX", prefix)
+    return "\n".join([head, "#include <math.h>", "#include <string.h>", "", defines, "", *own, "", text])
+
+
+def _picked_columns(tracker: Sequential) -> list[int]:
+    """Column of the sheet for every entry of the packed rows, or -1 - (code * joints + joint) of friction."""
+    equation, n = tracker.equation, tracker.robot.n
+    robot, links = tracker.robot, len(tracker.robot.links)
+    sheet = list(range(equation.base_column_count))
+    if not equation.unknown:
+        columns = [equation.stage.columns.columns[k] for k in equation.base.kept]
+        sheet = [
+            10 * c.link + SYMBOLS.index(c.name.symbol)
+            if c.name.symbol in SYMBOLS
+            else 10 * links + robot.tree_joints.index(c.link)
+            for c in columns
+        ]
+    picked: list[int] = []
+    for channel in equation.channels:
+        used = channel.columns[tracker.unknowns.place[0, channel.columns] >= 0]
+        for k in used.tolist():
+            block, joint = divmod(k - equation.rigid_column_count, n)
+            if k < equation.base_column_count:
+                picked.append(sheet[k])
+            elif block < len(tracker.friction):
+                picked.append(-1 - (CODES[tracker.friction[block]] * n + joint))
+            else:  # the offset of a channel of the base
+                picked.append(-1 - CODES["offset"] * n)
+        picked.append(-1)  # what is measured
+    return picked
+
+
+def _places_of_entries(tracker: Sequential) -> list[int]:
+    """Unknown of every entry of the packed rows; what is measured comes after the last."""
+    places: list[int] = []
+    for channel in tracker.equation.channels:
+        own = tracker.unknowns.place[0, channel.columns]
+        places += [*own[own >= 0].tolist(), len(tracker.names)]
+    return places
+
+
+def _levels_of_unknowns(tracker: Sequential) -> tuple[list[int], list[int]]:
+    """Channels from the base on, and the level of every unknown; nothing where rows are not block triangular."""
+    try:
+        levels = find_levels(tracker.equation, tracker.unknowns)
+    except IdentificationError:
+        return [], []
+    if not np.array_equal(levels.unknowns_from_blocks, levels.B.T):
+        return [], []
+    level = [0] * len(tracker.names)
+    for i, own in enumerate(levels.own):
+        for name in levels.names[own]:
+            level[[*tracker.names].index(name)] = i
+    return list(levels.order), level
+
+
+def _link_tables(tracker: Sequential) -> tuple[list[str], int]:
+    """Tables of the links, and the number of columns: ten of every link, one of every rotor."""
+    robot = tracker.robot
+    joints, links = robot.tree_joints, robot.links
+    G, offset = linear_couplings(robot)
+    moves = np.zeros((len(links), len(joints)), dtype=np.int64)
+    for k in range(len(links)):
+        at = k
+        while at >= 0:
+            if at in joints:
+                moves[k, joints.index(at)] = 1
+            at = links[at].parent
+    integers = {
+        "topological": robot.topological_order, "parent": [link.parent for link in links],
+        "tree_joint": [joints.index(k) if k in joints else -1 for k in range(len(links))],
+        "turns": [int(link.kind == "revolute") for link in links], "link_of_joint": joints, "moves": moves,
+    }  # fmt: skip
+    reals = {
+        "axis": [link.axis for link in links], "rotation": [link.placement.rotation.ravel() for link in links],
+        "position": [link.placement.translation for link in links], "gravity": robot.gravity, "to_tree": G,
+        "offset": offset,
+    }  # fmt: skip
+    tables = [_integer_table(name, np.asarray(x)) for name, x in integers.items()]
+    tables += [_real_table(name, np.asarray(x, dtype=np.float64)) for name, x in reals.items()]
+    return [f"enum {{ LINKS = {len(links)} }};", *tables], 10 * len(links) + len(joints)
+
+
+def _monomial_tables(tracker: Sequential) -> tuple[list[str], int]:
+    """Tables of the functions of model parameters, and their number."""
+    found = getattr(tracker.equation.columns, "found").tables  # noqa: B009
+    tables, n = found.tables, tracker.robot.n
+    longest = int(np.diff(tables.start).max(initial=1))
+    counts = f"LETTERS = {len(tables.letter)}, PRODUCTS = {len(tables.start) - 1}, LONGEST = {longest}"
+    integers = {
+        "letter": tables.letter, "start_of_product": tables.start, "factor": tables.factor,
+        "first_term": tables.first, "term": tables.term,
+    }  # fmt: skip
+    own = [_integer_table(name, x) for name, x in integers.items()]
+    own += [_real_table("coefficient", tables.coefficient), _real_table("to_tree", np.eye(n))]
+    return [f"enum {{ {counts} }};", *own, _real_table("offset", np.zeros(n))], found.count
+
+
+def _integer_table(name: str, values: Sequence[int] | Array) -> str:
+    """C text of a constant table of whole numbers, of one or two dimensions."""
+    return _constant_table("int", name, np.asarray(values, dtype=np.int64))
+
+
+def _real_table(name: str, values: Array) -> str:
+    """C text of a constant table of numbers, of one or two dimensions."""
+    return _constant_table("double", name, np.asarray(values, dtype=np.float64))
+
+
+def _constant_table(kind: str, name: str, values: NDArray[Any]) -> str:
+    """C text of a constant table, every number as it reads back."""
+    rows = ["{" + ", ".join(map(repr, row)) + "}" for row in np.atleast_2d(values).tolist()]
+    text = rows[0] if values.ndim == 1 else "{" + ",\n    ".join(rows) + "}"
+    return f"static const {kind} {name}{''.join(f'[{size}]' for size in values.shape)} = {text};"
 
 
 _LONGEST = 48

@@ -13,20 +13,22 @@ from dynid.actuators.identify_actuators import Actuators
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
+from dynid.estimation.solve.sequential import Sequential
 from dynid.exports.actuators import actuator_notes, with_actuators, write_isaac_lab
-from dynid.exports.c_code import Operations, write_c_code
+from dynid.exports.c_code import Operations, write_c_code, write_sequential_c_code
 from dynid.exports.mjcf import update_mjcf, write_mjcf
 from dynid.exports.subject import (
     ExportSubject,
     friction_left_out_warnings,
     make_export_subject,
+    no_friction,
     rotor_spin_warnings,
     soft_spring_notes,
     with_plain_friction,
     write_robot_json,
 )
 from dynid.exports.urdf import template_friction_warnings, update_urdf, write_urdf
-from dynid.exports.verify import Replay, Verification, replay_under_name, verify_under_name
+from dynid.exports.verify import Replay, Verification, replay_under_name, verify_sequential, verify_under_name
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
 from dynid.robot.io.toml_writer import table_text
@@ -63,6 +65,8 @@ def export(
 ) -> Export:
     """Write an Identification, PhysicalParameters or Robot by the suffix: .urdf, .xml (MJCF), .toml, .c or .json.
 
+    A `Sequential` becomes C code (.c) that follows samples as it does.
+
     template: a URDF or MJCF file whose inertias, armatures and friction are replaced while all else stays, byte for
     byte; if missing, the one that the robot was loaded from, if it is still there and fits, else a new one is made.
     lock: joints of a URDF template that were held during identification, by default those that the robot knows of
@@ -75,6 +79,8 @@ def export(
     """
     path = Path(path)
     suffix = path.suffix.lower()
+    if isinstance(result, Sequential):
+        return _export_sequential(result, path)
     drives = result if isinstance(result, Actuators) else None
     if drives is not None and suffix in (".py", ".json"):
         return _export_drives(drives, path)
@@ -136,6 +142,19 @@ def export(
         return Export(path, subject, notes, warnings, checked, made.operations, replay)
     assert failure is not None
     raise failure
+
+
+def _export_sequential(tracker: Sequential, path: Path) -> Export:
+    """Write C code that follows samples as a `Sequential` does; its factors are compared before it takes its place."""
+    if path.suffix.lower() != ".c":
+        raise ExportError("unsupported_suffix", "{path}: a Sequential is written as C code, .c", path=path)
+    text, subject = write_sequential_c_code(tracker), ExportSubject(tracker.robot, no_friction(tracker.robot), False)
+    with write_then_replace(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+        checked = verify_sequential(beside, tracker, path)
+        if not checked.skipped and not checked.passed:
+            raise ExportError("export_differs", "{path} is not written: {checked}", path=path, checked=str(checked))
+    return Export(path, subject, (), (), checked)
 
 
 def _export_drives(drives: Actuators, path: Path) -> Export:

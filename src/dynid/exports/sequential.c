@@ -10,6 +10,7 @@ typedef struct {
     long count;                        /* samples that were taken */
 } PREFIX_sequential;
 
+extern const unsigned long PREFIX_sequential_size;
 void PREFIX_sequential_reset(PREFIX_sequential *s);
 int PREFIX_sequential_update(PREFIX_sequential *s, double t, const double q[PREFIX_JOINTS],
     const double qd[PREFIX_JOINTS], const double qdd[PREFIX_JOINTS], const double tau[PREFIX_JOINTS],
@@ -22,11 +23,12 @@ int PREFIX_sequential_solve_joint_by_joint(PREFIX_sequential *s, double X[PREFIX
 enum { N = PREFIX_JOINTS, TREE = PREFIX_TREE, WIDTH = PREFIX_WIDTH, CHANNELS = PREFIX_CHANNELS };
 enum { UNKNOWNS = PREFIX_UNKNOWNS, SLOTS = PREFIX_SLOTS };
 
+const unsigned long PREFIX_sequential_size = sizeof(PREFIX_sequential);
+
 /* Forgets all samples. */
 void PREFIX_sequential_reset(PREFIX_sequential *s)
 {
-    static const PREFIX_sequential empty;
-    *s = empty;
+    memset(s, 0, sizeof *s);
 }
 
 /* Adds a row of size entries by Givens rotations to a triangular factor, after scaling that by root. */
@@ -214,30 +216,21 @@ static void move_links(link_motion *links, const double *q, const double *v, con
         const double turn = turns[l] ? x : 0.0, c = cos(turn), s = sin(turn);
         link_motion ground = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, {0}, {0}, {0}, {0}, {0}, {0}}, *own = links + l;
         const link_motion *base = up < 0 ? &ground : links + up;
-        double T[3][3], d[3], rel[3], u[3];
+        const double *n = axis[l], skew[3][3] = {{0.0, -n[2], n[1]}, {n[2], 0.0, -n[0]}, {-n[1], n[0], 0.0}};
+        double turned[3][3], still[3][3], d[3], rel[3], u[3];
         for (k = 0; k < 3; k++) ground.vp[k] = -gravity[k];
         for (i = 0; i < 3; i++) {
-            d[i] = rel[i] = own->e[i] = 0.0;
+            d[i] = own->e[i] = 0.0;
             for (j = 0; j < 3; j++) {
-                const double *n = axis[l];
-                const double skew[3][3] = {{0.0, -n[2], n[1]}, {n[2], 0.0, -n[0]}, {-n[1], n[0], 0.0}};
-                T[i][j] = (1.0 - c) * n[i] * n[j] + s * skew[i][j] + (i == j ? c : 0.0);
+                turned[i][j] = (1.0 - c) * n[i] * n[j] + s * skew[i][j] + (i == j ? c : 0.0);
+                still[i][j] = 0.0;
+                for (k = 0; k < 3; k++) still[i][j] += base->R[i][k] * rotation[l][3 * k + j];
             }
         }
         for (i = 0; i < 3; i++)
             for (j = 0; j < 3; j++) {
-                double y = 0.0;
-                for (k = 0; k < 3; k++) y += rotation[l][3 * i + k] * T[k][j];
-                u[0] = y;
-                own->R[i][j] = u[0];
-            }
-        /* the link's rotation in frame 0, its axis, and the way from the parent's origin */
-        for (i = 0; i < 3; i++)
-            for (j = 0; j < 3; j++) T[i][j] = own->R[i][j];
-        for (i = 0; i < 3; i++)
-            for (j = 0; j < 3; j++) {
                 own->R[i][j] = 0.0;
-                for (k = 0; k < 3; k++) own->R[i][j] += base->R[i][k] * T[k][j];
+                for (k = 0; k < 3; k++) own->R[i][j] += still[i][k] * turned[k][j];
             }
         for (i = 0; i < 3; i++)
             for (k = 0; k < 3; k++) {

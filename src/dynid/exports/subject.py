@@ -212,6 +212,11 @@ def _nominal_friction(robot: Robot) -> JointFriction:
     return JointFriction(PLAIN, np.array(values), np.ones(robot.n), np.eye(robot.n))
 
 
+def no_friction(robot: Robot) -> JointFriction:
+    """Friction of a robot that has none."""
+    return JointFriction((), np.zeros((0, robot.n)), np.ones(robot.n), np.eye(robot.n))
+
+
 def _make_subject_of_identification(result: Identification) -> ExportSubject:
     """Subject with the parameters and friction of a result; ExportError where some are not known."""
     equation, robot = result.equation, result.robot

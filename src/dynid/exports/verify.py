@@ -118,8 +118,81 @@ def torques_of_c_code(path: Path, robot: Robot, motion: Motion, shown: Path | No
     return torques
 
 
+class SequentialInC:
+    """Compiled C code of a `Sequential`, fed as that is: state (doubles), whose first are the factors of all channels.
+
+    `update` returns whether the sample was taken; `solve` and `solve_joint_by_joint` the values, None where the
+    samples do not tell them.
+    """
+
+    def __init__(self, path: Path, tracker: Sequential, shown: Path | None = None) -> None:
+        code, prefix = compile_c_code(path, shown or path), f"{c_name_prefix(tracker.robot.name)}_sequential"
+        size = ctypes.c_ulong.in_dll(code, f"{prefix}_size").value
+        self.tracker, self.state = tracker, np.zeros(size // 8 + 1)
+        self._functions = {
+            name: getattr(code, f"{prefix}_{name}", None)
+            for name in ("reset", "update", "solve", "solve_joint_by_joint")
+        }
+        self._call("reset")
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        """Call a function on the state."""
+        function = self._functions[name]
+        assert function is not None
+        return int(function(ctypes.c_void_p(self.state.ctypes.data), *arguments))
+
+    @property
+    def R(self) -> Array:
+        """Triangular factors of all channels, one after the other."""
+        return self.state[: self.tracker.corner[-1]]
+
+    def update(
+        self, q: Array, v: Array, a: Array | None = None, tau: Array | None = None, *, t: float = 0.0,
+        reaction: Array | None = None,
+    ) -> bool:  # fmt: skip
+        """Add one sample."""
+        rows = [None if x is None else np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau, reaction)]
+        places = [ctypes.c_void_p(None if x is None else x.ctypes.data) for x in rows]
+        return bool(self._call("update", ctypes.c_double(t), *places))
+
+    def solve(self, noise: Array | None = None) -> Array | None:
+        """Values of all channels together."""
+        X = np.zeros(len(self.tracker.names))
+        given = None if noise is None else np.ascontiguousarray(noise, dtype=np.float64)
+        place = ctypes.c_void_p(None if given is None else given.ctypes.data)
+        return None if self._call("solve", place, ctypes.c_void_p(X.ctypes.data)) else X
+
+    def solve_joint_by_joint(self) -> Array | None:
+        """Values of the last joint first."""
+        X = np.zeros(len(self.tracker.names))
+        return None if self._call("solve_joint_by_joint", ctypes.c_void_p(X.ctypes.data)) else X
+
+
+def verify_sequential(path: Path, tracker: Sequential, shown: Path) -> Verification:
+    """Compile the C code of a `Sequential` and compare its factors after random samples with those of Python."""
+    try:
+        code = SequentialInC(path, tracker, shown)
+    except FileNotFoundError:
+        return Verification("gcc", np.nan, "there is no C compiler (gcc or cc) here")
+    twin, equation = tracker.without_samples(), tracker.equation
+    samples = 2 * tracker.span + 8
+    motion, rng = random_states(tracker.robot, samples), np.random.default_rng(0)
+    tau = rng.standard_normal((samples, tracker.robot.n))
+    reaction = rng.standard_normal((samples, len(equation.base_channels)))
+    options = equation.options
+    for k in range(samples):
+        given = {"tau": tau[k]} if options.has_torques else {}
+        given |= {"t": 0.01 * k} if options.is_integral else {"a": motion.a[k]}
+        given |= {"reaction": reaction[k]} if options.has_reactions else {}
+        twin.update(motion.q[k], motion.v[k], **given)
+        code.update(motion.q[k], motion.v[k], **given)
+    return Verification("gcc", float(np.abs(code.R - twin.R).max() / np.abs(twin.R).max()), remark=_SEQUENTIAL_REMARK)
+
+
 TOLERANCE = 1e-9
 SAMPLES = 20
+
+_SEQUENTIAL_REMARK = " (factors after random samples, not torques)"
 
 _URDF_REMARK = " (rotor inertias added, without friction)"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -487,6 +488,18 @@ class Sequential:
                 "sample_not_finite", "sample {sample} is not finite; the samples before it were taken, it was not:",
                 "leave it out", sample=self.count,
             )  # fmt: skip
+
+    def without_samples(self) -> Sequential:
+        """Return another one with the same settings, and memory of its own."""
+        twin = copy(self)
+        twin._allocate_memory()
+        twin.reset()
+        return twin
+
+    @property
+    def R(self) -> Array:
+        """Triangular factors [R | z] of all channels in one piece of memory; `corner` says where each begins."""
+        return self._R
 
     @property
     def names(self) -> tuple[Parameter, ...]:
