@@ -69,6 +69,9 @@ FOLLOWED = 12
 ROUGH, AT_ONCE, RULED_OUT = 30, 12, 1.1
 """Samples of rough fits, readings that are fitted at once, and error over that as recorded that rules one out."""
 
+AT_ONCE_ENTRIES = 4_000_000
+"""Entries of the products of readings that are fitted at once."""
+
 SUSPICIOUS = 0.05
 """Error from which on exchanged positions are tried quickly: where it is less, every joint is where it belongs."""
 
@@ -253,15 +256,20 @@ class Alternatives:
         ranked = sorted(zip(errors[len(probes) :], range(len(changes)), strict=True))
         yield from (changes[k] for error, k in ranked[:FOLLOWED] if error < least)
         for j, sides in zip(self.revolute, zip(low.tolist(), high.tolist(), strict=True), strict=True):
-            step = self._zero_of_least_error(now, sides)
+            step = self._zero_of_least_error(now, sides) if np.isfinite(sides).all() else 0.0
             if abs(step) > LEAST_ZERO:
                 yield self._with_zero(r, j, step)
 
     def _rough_errors(self, readings: Sequence[Reading]) -> list[float]:
-        """Squared errors of free fits to a few samples."""
+        """Squared errors of free fits to a few samples, infinite of those for which there is no time."""
         found: list[float] = []
-        for k in range(0, len(readings), AT_ONCE):
-            some = [replace(x, sines=False) for x in readings[k : k + AT_ONCE]]
+        channels, _, own = self.samples.friction.shape
+        columns = own + self.samples.equation.rigid_column_count
+        size = max(1, min(AT_ONCE, AT_ONCE_ENTRIES // (channels * columns**2)))
+        for k in range(0, len(readings), size):
+            some = [replace(x, sines=False) for x in readings[k : k + size]]
+            if found and self.refit.work.is_exhausted:
+                return found + [np.inf] * (len(readings) - k)
             try:
                 found += self.roughly.squared_errors_at_once(some).tolist()
             except (DynidError, np.linalg.LinAlgError):

@@ -136,7 +136,7 @@ class Search:
     """Looks for the reading that explains the samples best.
 
     Alternatives are compared on some of the samples (screen) and judged on all of them (refit). budget: work that a
-    search which is not thorough may take; must_finish: all single changes are tried whatever they take.
+    search which is not thorough may take; must_finish: all single changes are tried if they do not take many times it.
     """
 
     def __init__(
@@ -145,6 +145,7 @@ class Search:
     ) -> None:  # fmt: skip
         self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
         self.budget, self.must_finish, self.is_complete = budget, must_finish, True
+        self.refit.work.limit = MOST_WORK * budget if must_finish else budget
         self.screen = self.refit
         if len(samples) > SCREENED:
             self.screen = Refit(samples.thin_out(SCREENED), self.refit.work)
@@ -202,7 +203,9 @@ class Search:
             if self.first_round is not None and self.is_exhausted:
                 break
             if self.refit.work.done > FIRST_ROUND * self.budget and not (
-                self.must_finish and min(found.values(), default=np.inf) * SURELY_WRONG > now
+                self.must_finish
+                and not self.refit.work.is_exhausted
+                and min(found.values(), default=np.inf) * SURELY_WRONG > now
             ):
                 self.is_complete = False
                 break
@@ -660,11 +663,14 @@ class TriedData:
         Its own is at least this, whatever the options: a part that is always there, and one for every row and joint.
         """
         n = len(self.samples.joints)
-        return BUDGET * (OWN_WORK[0] + OWN_WORK[1] * n + OWN_WORK[2] * n * self.rows)
+        return BUDGET * (OWN_WORK[0] + OWN_WORK[1] * n + OWN_WORK[2] * n * self.rows + OWN_WORK[3] * n**3)
 
 
-BUDGET, OWN_WORK = 0.22, (45e3, 5e3, 0.7)
-"""Share of the work of an identification, in the units of refits: once, per joint, per joint and row."""
+BUDGET, OWN_WORK = 0.22, (45e3, 5e3, 0.7, 15.0)
+"""Share of the work of an identification, in the units of refits: once, per joint, per joint and row, per cube."""
+
+MOST_WORK = 4.0
+"""Times the budget after which a search that should finish ends, too: robots of many joints."""
 
 SURELY_WRONG = 1.2
 """Error within the limits of physics over that of an alternative from which on the logs are not good as they are."""

@@ -60,8 +60,12 @@ ROWS_WORK, FIT_WORK, LIMITED_FIT_WORK = (110.0, 22.0, 1.05e-2), (75.0, 13.0), (1
 """Work of refits, in units of about 1 us: of rows with their products, of a fit, of one within limits; each once, per
 channel and, of the rows, per entry."""
 
-AT_ONCE_WORK = (10.0, 1.05e-2)
-"""The same of fits that are done at once: per channel, and per entry of the rows."""
+AT_ONCE_WORK = 10.0
+"""The same of fits that are done at once: per channel."""
+
+FEW_COLUMNS, PRODUCTS_WORK = 100, (1.5e-4, 1.2e-3, 4e-5)
+"""Columns of a channel up to which these figures hold; what more of them add: per entry of the rows and column, per
+channel and entry of the products, per cube of the columns."""
 
 MOST_SIGNS = 12
 """Channels up to which all combinations of signs are compared."""
@@ -392,9 +396,29 @@ class NormalEquations:
 
 @dataclass(slots=True)
 class Work:
-    """Work of refits so far, counted, not timed: the same everywhere."""
+    """Work of refits so far, counted, not timed: the same everywhere; limit: from which on no more should be begun."""
 
     done: float = 0.0
+    limit: float = np.inf
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the limit is reached."""
+        return self.done > self.limit
+
+
+def _rows_work(rows: Array) -> float:
+    """Work of rows (..., channels, N, k) and their products."""
+    k = rows.shape[-1]
+    more = PRODUCTS_WORK[1] * rows.size // rows.shape[-2] * k if k > FEW_COLUMNS else 0.0
+    return (ROWS_WORK[2] + PRODUCTS_WORK[0] * max(k - FEW_COLUMNS, 0)) * rows.size + more
+
+
+def _fit_work(channels: int, columns: int) -> float:
+    """Work of a fit beyond that of one with few columns."""
+    if columns <= FEW_COLUMNS:
+        return 0.0
+    return PRODUCTS_WORK[1] * channels * columns**2 + PRODUCTS_WORK[2] * columns**3
 
 
 class Refit:
@@ -462,8 +486,7 @@ class Refit:
         if sines:
             phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
             rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
-        once, per_channel, per_entry = ROWS_WORK
-        self.work.done += once + per_channel * C + per_entry * rows.size
+        self.work.done += ROWS_WORK[0] + ROWS_WORK[1] * C + _rows_work(rows)
         return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
 
     def _write_friction(self, reading: Reading, motion: Motion, rows: Array) -> None:
@@ -497,7 +520,7 @@ class Refit:
         rows[..., count:] = rigid.transpose(2, 0, 3, 1)
         for one, reading, motion in zip(rows, different.values(), motions, strict=True):
             self._write_friction(reading, motion, one)
-        self.work.done += AT_ONCE_WORK[0] * C * len(readings) + AT_ONCE_WORK[1] * rows.size
+        self.work.done += (AT_ONCE_WORK * C + _fit_work(C, rows.shape[-1])) * len(readings) + _rows_work(rows)
         tau, power, spread = self.delayed_torques(readings[0].delay)
         turned = rows.transpose(0, 1, 3, 2)
         reduced = Reduced.from_products(turned @ rows, turned @ tau, count)
@@ -643,7 +666,9 @@ class Refit:
     def _add_fits(self, count: int, *, limited: bool) -> None:
         """Add fits to the work done."""
         once, per_channel = LIMITED_FIT_WORK if limited else FIT_WORK
-        self.work.done += count * (once + per_channel * len(self.samples.joints))
+        C, _, own = self.samples.friction.shape
+        more = _fit_work(C, own + self.samples.equation.rigid_column_count)
+        self.work.done += count * (once + per_channel * C + more)
 
     def weighted_geometric_error(self, reading: Reading) -> float:
         """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
@@ -658,7 +683,7 @@ class Refit:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
-            self.work.done += ROWS_WORK[2] * task.equations.rows.size
+            self.work.done += _rows_work(task.equations.rows)
             self._add_fits(len(FOLDS), limited=True)
             weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
             left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(len(FOLDS))]
