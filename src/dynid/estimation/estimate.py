@@ -833,11 +833,12 @@ def _regroup_above_motion_noise(
     minor = _is_minor_friction(state, unknowns)[kept]
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, kept], constraints.right)
-    parts = []
+    parts, some = [], unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in set(kept)])
     for log, of_log in factors.items():
         for c, noise in enumerate(plain.noise):
-            A, D = (unknowns.rows_of_factor(log, c, some[log][c])[0][:, kept] / noise for some in (factors, floor))
-            parts.append(NoisyRows(A, D, of_log[c].count))
+            place = some.place[log, some.channels[c]]
+            A, D = (x[log][c].R[:, :-1][:, place >= 0] / noise for x in (factors, floor))
+            parts.append(NoisyRows(place[place >= 0], A, D, of_log[c].count))
     return regroup_above_noise(parts, minor, constraints)
 
 
