@@ -266,7 +266,10 @@ class SolvedState:
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
         """Diagnosis by those other readings of the logs that are tried quickly; None without samples for it."""
-        found = None if self.tried_samples is None else find_mistakes(self.tried_samples, thorough=False)
+        data = self.tried_samples
+        if data is not None and data.is_too_large:
+            return Diagnosis(self.fit.mean, (), 0, is_partial=True)
+        found = None if data is None else find_mistakes(data, thorough=False)
         return None if found is None or not np.isfinite(found.error) else found
 
     def _hidden_rotor_warnings(self) -> list[Message]:

@@ -657,6 +657,12 @@ class TriedData:
     may_be_good: bool
 
     @property
+    def is_too_large(self) -> bool:
+        """Whether the robot has too many joints for a quick search: its products alone would take gigabytes."""
+        channels, _, own = self.samples.friction.shape
+        return bool(channels * (own + self.samples.equation.rigid_column_count) ** 2 > MOST_ENTRIES)
+
+    @property
     def budget(self) -> float:
         """Work that every identification may spend on alternatives: less than half of its own, as measured.
 
@@ -668,6 +674,9 @@ class TriedData:
 
 BUDGET, OWN_WORK = 0.22, (45e3, 5e3, 0.7, 15.0)
 """Share of the work of an identification, in the units of refits: once, per joint, per joint and row, per cube."""
+
+MOST_ENTRIES = 6_000_000
+"""Entries of the products of all channels up to which alternatives are tried quickly: robots of about 45 joints."""
 
 MOST_WORK = 4.0
 """Times the budget after which a search that should finish ends, too: robots of many joints."""

@@ -411,7 +411,7 @@ def _rows_work(rows: Array) -> float:
     """Work of rows (..., channels, N, k) and their products."""
     k = rows.shape[-1]
     more = PRODUCTS_WORK[1] * rows.size // rows.shape[-2] * k if k > FEW_COLUMNS else 0.0
-    return (ROWS_WORK[2] + PRODUCTS_WORK[0] * max(k - FEW_COLUMNS, 0)) * rows.size + more
+    return float((ROWS_WORK[2] + PRODUCTS_WORK[0] * max(k - FEW_COLUMNS, 0)) * rows.size + more)
 
 
 def _fit_work(channels: int, columns: int) -> float:
