@@ -22,6 +22,7 @@ import dynid
 pytest.importorskip("distributed")
 
 MADE = Made("gautier3", 15.0)
+LIMITS = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
 OPTIONS: dict[str, Any] = {"baseline": 2, "friction": ("viscous", "coulomb", "offset"), "cutoff": 10.0}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "DYNID_THREADS": "1"}
 
@@ -164,3 +165,20 @@ dynid.identify_fleet(given_robot("gautier3"), {str(data)!r}, out={str(tmp_path /
     assert found.computed == 18 - before
     assert states(tmp_path / "out") == states(alone.folder)
     assert found.tests().equals(alone.tests())
+
+
+def test_starts_of_a_design_and_tasks_of_a_campaign_run_on_a_client() -> None:
+    """On workers in this process: the motion that this machine finds, and results in the order of the tasks."""
+    from campaign.spread import run_tasks
+    from distributed import Client
+
+    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+        usual: dict[str, Any] = {"limits": LIMITS, "starts": 3, "harmonics": 2, "criterion": "condition"}
+        there = dynid.design_excitation(given_robot("gautier3"), client=client, **usual)
+        here = dynid.design_excitation(given_robot("gautier3"), **usual)
+        assert there.value == here.value
+        assert (there.motion(50.0).q == here.motion(50.0).q).all()
+        done = run_tasks(abs, range(-23, 0), scheduler=client.scheduler.address, chunk=5)
+        assert list(done) == list(range(23, 0, -1))
+    with pytest.raises(dynid.DynidError, match="no Dask scheduler answers"):
+        dynid.design_excitation(given_robot("gautier3"), client="tcp://127.0.0.1:1", **usual)

@@ -848,11 +848,7 @@ def _run(jobs: Sequence[RobotJob], client: Any, workers: int | None, tell: Progr
         yield from map(run_robot, jobs)
         return
     distributed = _import_distributed()
-    with ExitStack() as stack:
-        if client is None:
-            client = stack.enter_context(_local_client(distributed, count))
-        elif isinstance(client, str):
-            client = stack.enter_context(_connect(distributed, client))
+    with _local_client(distributed, count) if client is None else open_client(client) as client:
         if not client.scheduler_info().get("workers"):
             tell("waiting for workers", 0.0)
         futures = client.map(run_robot, jobs, pure=False, key="dynid")
@@ -884,6 +880,16 @@ def _import_distributed() -> Any:
             "or give {workers} to use this process alone", workers=Option("workers", 1),
         ) from error  # fmt: skip
     return distributed
+
+
+@contextmanager
+def open_client(client: Any) -> Iterator[Any]:
+    """Context with the user's own `dask.distributed.Client`, or with one for the address of a scheduler."""
+    if not isinstance(client, str):
+        yield client
+        return
+    with _connect(_import_distributed(), client) as own:
+        yield own
 
 
 def _connect(distributed: Any, address: str) -> Any:
