@@ -88,6 +88,14 @@ def test_workers_give_the_bits_of_one_process(data: Path, alone: dynid.Fleet, tm
     assert found.tests().equals(alone.tests())
 
 
+def test_workers_that_cannot_start_are_a_line(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of the user's that hides one of Python's: workers, which have the same paths, end at once."""
+    (tmp_path / "distributed.py").write_text("raise ImportError('not this one')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(dynid.DynidError, match=r"ended at their start: .*(not this one|distributed)"):
+        dynid.identify_fleet(given_robot("gautier3"), data, out=tmp_path / "out", workers=2, **OPTIONS)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to find a nanny's worker")
 def test_a_killed_worker_changes_no_bit(data: Path, alone: dynid.Fleet, tmp_path: Path) -> None:
