@@ -58,9 +58,6 @@ HELD_OUT = 0.25
 LOOSE, LOOSE_ERROR = 2.0, 0.15
 """Ratio of errors around changes of the torque's sign to others, and share of the torque, that speak for backlash."""
 
-WIDE = 0.1
-"""Half width of the 95 % interval of an armature, as a share of it, from which on it is said to be weakly known."""
-
 SCALE = 0.03
 """Share of the known torque that other columns must leave for it to fix the scale of unknown gains."""
 
@@ -135,11 +132,14 @@ class Actuators:
     @property
     def verdict(self) -> Verdict:
         """How far to trust the result, why, and what comes next."""
-        armature = [s / max(abs(x), 1e-12) for p, x, s in zip(self.names, self.values, self.sigma, strict=True)
-                    if p.symbol == "Ia" and np.isfinite(x)]  # fmt: skip
-        return judge_drives(
-            self.warnings, self.notes, self.rollout, self.quantile * float(np.max(armature, initial=0.0)), self.nrmse
-        )
+        return judge_drives(self.warnings, self.notes, self.rollout, self._armature_shares)
+
+    @property
+    def _armature_shares(self) -> dict[str, float]:
+        """Half widths of the 95 % intervals of armatures as shares of them, by joint."""
+        rows = zip(self.names, self.values, self.sigma, strict=True)
+        return {p.joint: self.quantile * s / max(abs(x), 1e-12) for p, x, s in rows
+                if p.symbol == "Ia" and np.isfinite(x)}  # fmt: skip
 
     def value(self, name: str) -> float:
         """Value of one parameter."""
@@ -454,7 +454,6 @@ class _Job:
             self.warnings.extend(doubt_about_sensor_delay(equation, fit, self.delay is None))
         self.warnings.extend(doubts_about_command_zeros(equation, fit))
         unidentifiable, hidden = self._unidentifiable(fit)
-        self.notes.extend(self._weakly_determined(fit, hidden))
         before = _drives_of_fit(equation, fit)
         polished, errors, rollouts = self._rollouts(equation, fit, before, hidden)
         last = fit if polished is None else replace(fit, delay=polished.drives.delay)
@@ -562,21 +561,6 @@ class _Job:
         clear = [j for j in range(self.robot.n) if gain[j] > 1.1 and other.values[j]["Fl"] > 5.0 * other.sigma[j]["Fl"]]
         other = replace(other, delays=fit.delays, sensor_delay_sigma=fit.sensor_delay_sigma)
         return (other, loaded, clear) if clear else (fit, equation, [])
-
-    def _weakly_determined(self, fit: DriveFit, hidden: NDArray[np.bool_]) -> list[Message]:
-        """Note on armatures with wide intervals: these joints hardly accelerate, or their encoders are coarse."""
-        wide = []
-        for j, (v, s) in enumerate(zip(fit.values, fit.sigma, strict=True)):
-            share = fit.quantile * s["Ia"] / max(abs(v["Ia"]), 1e-12)
-            if share > WIDE and not hidden[j]:
-                wide.append((self.robot.joint_names[j], share))
-        if not wide:
-            return []
-        return [Message(
-            "armature_weakly_determined", "the armature of joints {joints} is known to {shares} only", "move them with "
-            "larger accelerations: dynid excite --for actuators", joints=[name for name, _ in wide],
-            shares=[f"{100.0 * share:.0f} %" for _, share in wide],
-        )]  # fmt: skip
 
     def _unidentifiable(self, fit: DriveFit) -> tuple[tuple[Message, ...], NDArray[np.bool_]]:
         """Messages on what the data cannot tell, and a mask of joints of which nothing is known."""

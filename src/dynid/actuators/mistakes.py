@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -567,10 +567,30 @@ MILD = frozenset({"kd_against_damping", "joint_stands_still", "rate_not_visible"
 """Warnings that leave the other numbers as they are."""
 
 
+WIDE, TOO_WIDE = 0.05, 0.1
+"""Half width of the 95 % interval of an armature, as a share of it, from which on it is named, and is not good."""
+
+SHOWN = 6
+"""Joints with wide intervals that a verdict names, the widest first."""
+
+
+def _weakly_determined(shares: Mapping[str, float]) -> list[Message]:
+    """Reason on armatures with wide intervals: these joints hardly accelerate, or their encoders are coarse."""
+    wide = sorted((joint for joint, share in shares.items() if share > WIDE), key=lambda joint: -shares[joint])
+    if not wide:
+        return []
+    said = ", ".join(f"{100.0 * shares[joint]:.0f}" for joint in wide[:SHOWN])
+    return [Message(
+        "armature_weakly_determined", "the armature of joints {joints:" + str(SHOWN) + "} is known to +- {shares} % "
+        "only", "move these joints with larger accelerations, with {design}, or for longer", joints=wide, shares=said,
+        design=Wording("design_excitation(purpose='actuators')", "dynid excite --for actuators"),
+    )]  # fmt: skip
+
+
 def judge_drives(
-    warnings: Sequence[Message], notes: Sequence[Message], rollout: RolloutErrors | None, armature: float, nrmse: Array
+    warnings: Sequence[Message], notes: Sequence[Message], rollout: RolloutErrors | None, armatures: Mapping[str, float]
 ) -> Verdict:
-    """Verdict from warnings, the errors of rollouts on held-out motion, and the widest interval of an armature."""
+    """Verdict from warnings, the errors of rollouts on held-out motion, and the widths of the armatures' intervals."""
     gross = [w for w in warnings if w.code in GROSS]
     others = [w for w in warnings if w.code not in GROSS and w.code not in MILD]
     others.sort(key=lambda w: w.code == "loop_undecided")  # often but a symptom
@@ -586,28 +606,27 @@ def judge_drives(
         ))  # fmt: skip
     else:
         reasons.append(Message("no_rollouts", "no rollout was compared with held-out motion"))
+    reasons += _weakly_determined(armatures)
+    wide = max(armatures.values(), default=0.0) > TOO_WIDE
     if gross or worse:
         level: Level = "do not trust"
     elif others:
         level = "weak"
-    elif warnings or share or rollout is None or armature > 0.2 or any(n.code == "nothing_held_out" for n in notes):
+    elif warnings or share or rollout is None or wide or any(n.code == "nothing_held_out" for n in notes):
         level = "usable"
     else:
         level = "good"
     ordered = [*gross, *others, *(w for w in warnings if w.code in MILD), *reasons]
     first = next((w for w in ordered if w.remedy), None)
+    remedy = "" if first is None else Wording(first.remedy, first.record("command line")["remedy"])
     if level == "good" or first is None:
-        step = Message("export_drives", "write them into the simulator's file: {call}", why="", call=Wording(
-            "export(result, 'robot.xml')", "--mjcf robot.xml, or dynid export RESULT robot.xml"))  # fmt: skip
-    else:
         step = Message(
-            "repair", "{remedy}", why=first.what, remedy=Wording(first.remedy, first.record("command line")["remedy"])
-        )
-    if level == "usable" and armature > 0.2:
-        reasons.append(Message(
-            "armature_wide", "an armature is known to {share:.0f} % only", share=100.0 * armature,
-        ))  # fmt: skip
-        ordered = [*ordered, reasons[-1]]
+            "export_drives", "write them into the simulator's file: {call}" + ("; if their armatures matter, {remedy}"
+            if first is not None else ""), why="", remedy=remedy, call=Wording(
+                "export(result, 'robot.xml')", "--mjcf robot.xml, or dynid export RESULT robot.xml"),
+        )  # fmt: skip
+    else:
+        step = Message("repair", "{remedy}", why=first.what, remedy=remedy)
     return Verdict(level, tuple(ordered), step)
 
 
