@@ -171,6 +171,7 @@ MISTAKES: dict[str, tuple[Change, Callable[[Drive], dict[str, Any]]]] = {
     "gains_swapped": (SAME, lambda d: {"controller": {"kp": d.kd, "kd": d.kp}}),
     "gains_per_degree": (SAME, lambda d: {"controller": {"kp": np.radians(d.kp), "kd": np.radians(d.kd)}}),
     "gains_scaled": (SAME, lambda d: {"controller": {"kp": 2.5 * d.kp, "kd": 2.5 * d.kd}}),
+    "kp_wrong": (SAME, lambda d: {"controller": {"kp": d.kp * (1.0, 1.0, 1.8), "kd": d.kd}}),
     "delay_wrong": (SAME, lambda d: {"delay": 0.03}),
     "torque_limit_too_low": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": d.kd, "max_torque": 1.0}}),
     "delay_negative": (lambda t: early(t, 4), lambda d: {}),

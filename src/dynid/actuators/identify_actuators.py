@@ -55,8 +55,11 @@ SYMBOLS = ("Ia", "Fv", "Fc", "Fo", "Fl")
 HELD_OUT = 0.25
 """Share of each recording that is kept for rollouts where no other motion is given."""
 
-LOOSE, LOOSE_ERROR = 2.0, 0.15
-"""Ratio of errors around changes of the torque's sign to others, and share of the torque, that speak for backlash."""
+LOOSE, LOOSE_ERROR, LOOSER = 1.65, 0.12, 2.5
+"""Ratio of errors around changes of the torque's sign to others, and share of the torque, that speak for backlash.
+
+The last: the ratio where gains or zeros are doubted, too, which leave errors of their own.
+"""
 
 SCALE = 0.03
 """Share of the known torque that other columns must leave for it to fix the scale of unknown gains."""
@@ -439,13 +442,14 @@ class _Job:
         fit, equation, loads = self._with_load_friction(loaded.with_controller(equation.controller), equation, fit)
         fit = add_method_spread(fit, self._variants(equation, fit))
         fit = _with_mean_load(fit, equation, loads)
-        loose, said = self._find_backlash(equation, fit)
+        ratio = np.where(fit.nrmse > LOOSE_ERROR, backlash_of(equation, fit), 1.0)
+        loose = [int(j) for j in np.flatnonzero(ratio > LOOSE)]
         doubts = doubts_about_fit(equation, fit, parts, others, self.delay is None, loose)
         self.warnings.extend(doubts)
         named = {doubt.code for doubt in (*doubts, *self.warnings)} & (GROSS - {"poor_fit"})
         weights = doubts_about_weights(equation, fit)
         if not named:  # else what was named explains it
-            self.warnings.extend(weights or said)
+            self.warnings.extend((*weights, *self._say_backlash(ratio, LOOSER if weights else LOOSE)))
         else:
             self.warnings.extend(doubt for doubt in weights if doubt.code != "gains_doubted")
         if self.sensor_delay == 0.0:
@@ -599,18 +603,16 @@ class _Job:
             ))  # fmt: skip
         return tuple(said), hidden
 
-    def _find_backlash(self, equation: Equation, fit: DriveFit) -> tuple[list[int], list[Message]]:
-        """Joints with backlash, where torques are missed while they change their sign, and the warning on them."""
-        ratio = backlash_of(equation, fit)
-        loose = np.flatnonzero((ratio > LOOSE) & (fit.nrmse > LOOSE_ERROR))
+    def _say_backlash(self, ratio: Array, least: float) -> list[Message]:
+        """Warning on joints with backlash, whose torques (n,) are missed more while they change their sign."""
+        loose = np.flatnonzero(ratio > least)
         if not len(loose):
-            return [], []
-        said = Message(
-            "backlash", "joints {joints} seem to have backlash: their torques are missed {ratios} times as much while "
-            "they change their sign", "check the gears; armature and friction of these joints make up for it",
+            return []
+        return [Message(
+            "backlash", ("joints" if least == LOOSE else "or joints") + " {joints} seem to have backlash: their torques "
+            "are missed {ratios} times as much while they change their sign", "check the gears; armature and friction of these joints make up for it",
             joints=[self.robot.joint_names[j] for j in loose], ratios=[f"{x:.2g}" for x in ratio[loose]],
-        )  # fmt: skip
-        return [int(j) for j in loose], [said]
+        )]  # fmt: skip
 
     def _rollouts(
         self, equation: Equation, fit: DriveFit, before: Drives, hidden: NDArray[np.bool_]

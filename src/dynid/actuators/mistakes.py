@@ -474,12 +474,14 @@ def _doubts_about_gains(equation: Equation, fit: DriveFit) -> tuple[list[Message
     clear = np.flatnonzero((off > OTHER_SCALE) & (off > SCALE_CERTAIN * sigma) & (gain > 1.05))
     if not len(clear):
         return [], 0.0
+    c = equation.controller
+    kp, alone = scale * c.kp, all(c.kind[j] == "position" for j in clear)
     return [Message(
         "gains_doubted", "gravity and inertia of the links weigh the torques of joints {joints} at {scales} of what "
-        "the gains make of the commands", "check kp and kd, gears and their play, the masses of the file, and the unit "
-        "of time",
+        "the gains make of the commands" + (", as if kp were {kp}" if alone else ""),
+        "check kp and kd, gears and their play, the masses of the file, and the unit of time",
         joints=[equation.robot.joint_names[j] for j in clear],
-        scales=[f"{scale[j]:.2f} +- {2.0 * sigma[j]:.2g}" for j in clear],
+        scales=[f"{scale[j]:.2f} +- {2.0 * sigma[j]:.2g}" for j in clear], kp=[f"{x:.3g}" for x in kp[clear]],
     )], float(np.log(gain[clear]).sum())  # fmt: skip
 
 
@@ -559,7 +561,7 @@ def _doubts_about_zeros(equation: Equation, fit: DriveFit) -> tuple[list[Message
 GROSS = frozenset(
     "gravity_reversed gravity_missing joint_reversed joints_exchanged "
     "gains_swapped gains_per_degree gains_in_degrees delay_wrong poor_fit delay_beyond_search delay_negative "
-    "torque_limit_too_low gains_scaled gains_of_other_joint loop_wrong command_unrelated rate_wrong".split()
+    "torque_limit_too_low gains_scaled kp_wrong gains_of_other_joint loop_wrong command_unrelated rate_wrong".split()
 )
 """Warnings after which no number of a result is to be trusted."""
 
@@ -638,6 +640,8 @@ class _Alternative:
     equation: Equation
     how: str
     fix: str | Option
+    handicap: float = 1.0
+    """Factor of its error in comparisons, where it is free to choose numbers that others have not."""
 
 
 MOST_JOINTS = 12
@@ -665,6 +669,7 @@ def _alternatives(equation: Equation, fit: DriveFit, poor: Sequence[int], sought
         how = f"with gains {scale:.2g} times as large, or masses {1.0 / scale:.2g} times"
         units = "check the units of gains and masses, and gears between motor and joint"
         made.append(gains("gains_scaled", c.kp * scale, c.kd * scale, how, units))
+    made += _alternative_kp(equation, fit, poor)
     for i, j in combinations(poor if 1 < len(poor) <= MOST_JOINTS // 2 else (), 2):
         order = np.arange(robot.n)
         order[[i, j]] = j, i
@@ -718,7 +723,7 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int], so
             estimator = Estimator(one.equation)
             start, _ = estimator.search_delay(fit.loop, step=0.008)
             other = estimator.solve(start, fit.loop, seek_delay=True)
-            error = float(np.median(other.nrmse[list(poor)]))
+            error = one.handicap * float(np.median(other.nrmse[list(poor)]))
             impossible = np.median(other.nrmse) > 1.2 * np.median(fit.nrmse) or any(
                 other.values[j][key] + 2.0 * other.sigma[j][key] < 0.0 for j in poor for key in ("Ia", "Fv", "Fc")
             )
@@ -727,7 +732,8 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int], so
     if best is not None and best[0] < 0.5 * float(np.median(fit.nrmse[list(poor)])) and best[0] < POOR:
         return Message(
             best[1].code, what + "; {how} only {better:.0f} %", "{fix}" if isinstance(best[1].fix, str) else
-            "use {fix}, or mend the robot file", **found, how=best[1].how, better=100.0 * best[0], fix=best[1].fix,
+            "use {fix}, or mend the robot file", **found, how=best[1].how, fix=best[1].fix,
+            better=100.0 * best[0] / best[1].handicap,
         )  # fmt: skip
     return Message(
         "poor_fit", what, "check gains, units, the order of joints, contacts of the robot with its surroundings, "
@@ -757,6 +763,30 @@ def _best_gain_scale(equation: Equation, fit: DriveFit) -> float:
     scores = np.array(made).sum(axis=1) / rows - n * np.log(factors)  # errors as shares of the torque
     k = int(np.argmin(scores))
     return float(factors[k]) if 0 < k < len(factors) - 1 else 1.0
+
+
+def _alternative_kp(equation: Equation, fit: DriveFit, poor: Sequence[int]) -> list[_Alternative]:
+    """Other kp of the joints that are explained badly, each by itself, where one explains its torque best."""
+    c = equation.controller
+    factors = np.geomspace(0.1, 10.0, 61)
+    sought = [j for j in poor if c.kind[j] == "position" and c.kp[j] > 0.0]
+    scores = []
+    for factor in factors:
+        kp = c.kp.copy()
+        kp[sought] *= factor
+        other = equation.with_controller(replace(c, kp=kp))
+        own = Estimator(other, sensor_delay=fit.sensor_delay).score(fit.delay, fit.loop)[1]
+        scores.append(own / len(fit.residuals) - np.log(factor))  # errors as shares of the torque
+    best = np.argmin(scores, axis=0)
+    changed = [j for j in sought if 0 < best[j] < len(factors) - 1 and not 0.85 < factors[best[j]] < 1.18]
+    if not changed:
+        return []
+    kp = c.kp.copy()
+    kp[changed] *= factors[best[changed]]
+    names = equation.robot.joint_names
+    said = ", ".join(f"{kp[j]:.2g} in place of {c.kp[j]:.3g} ('{names[j]}')" for j in changed)
+    other = equation.with_controller(replace(c, kp=kp))
+    return [_Alternative("kp_wrong", other, f"with a kp of {said}", "check kp", 1.25)]
 
 
 def _torque_beyond_limit(equation: Equation, fit: DriveFit, j: int) -> bool:
