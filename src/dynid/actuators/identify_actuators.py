@@ -609,8 +609,9 @@ class _Job:
         if not len(loose):
             return []
         return [Message(
-            "backlash", ("joints" if least == LOOSE else "or joints") + " {joints} seem to have backlash: their torques "
-            "are missed {ratios} times as much while they change their sign", "check the gears; armature and friction of these joints make up for it",
+            "backlash", ("joints" if least == LOOSE else "or joints") + " {joints} seem to have backlash: their "
+            "torques are missed {ratios} times as much while they change their sign",
+            "check the gears; armature and friction of these joints make up for it",
             joints=[self.robot.joint_names[j] for j in loose], ratios=[f"{x:.2g}" for x in ratio[loose]],
         )]  # fmt: skip
 

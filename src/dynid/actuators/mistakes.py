@@ -589,12 +589,17 @@ def _weakly_determined(shares: Mapping[str, float]) -> list[Message]:
     )]  # fmt: skip
 
 
+MATCHED = 5e-4
+"""Error of rollouts of 0.5 s (rad) below which torques that nothing explains are noise of stick and slip."""
+
+
 def judge_drives(
     warnings: Sequence[Message], notes: Sequence[Message], rollout: RolloutErrors | None, armatures: Mapping[str, float]
 ) -> Verdict:
     """Verdict from warnings, the errors of rollouts on held-out motion, and the widths of the armatures' intervals."""
-    gross = [w for w in warnings if w.code in GROSS]
-    others = [w for w in warnings if w.code not in GROSS and w.code not in MILD]
+    matched = rollout is not None and rollout.at(0.5) < MATCHED
+    gross = [w for w in warnings if w.code in GROSS and not (w.code == "poor_fit" and matched)]
+    others = [w for w in warnings if w not in gross and w.code not in MILD]
     others.sort(key=lambda w: w.code == "loop_undecided")  # often but a symptom
     reasons: list[Message] = []
     worse = share = False
