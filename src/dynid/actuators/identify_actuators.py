@@ -553,8 +553,14 @@ class _Job:
         return made
 
     def _estimator(self, equation: Equation, fit: DriveFit) -> Estimator:
-        """Estimator of another equation that starts at a fit."""
-        return Estimator(equation, sensor_delay=fit.sensor_delay)
+        """Estimator of another equation that starts at a fit; it has a sensor delay of its own if that is sought."""
+        if self.sensor_delay is not None or fit.loop != "drive":
+            return Estimator(equation, sensor_delay=fit.sensor_delay)
+        near = np.maximum(fit.sensor_delay + np.array([-0.001, 0.0, 0.001]), (0.0, 0.0005, 0.001))
+        lag, _, _ = Estimator(equation).find_sensor_delay(
+            fit.delay, fit.loop, seek_delay=self.delay is None, lags=near
+        )  # fmt: skip
+        return Estimator(equation, sensor_delay=lag)
 
     def _with_load_friction(
         self, loaded: Equation, equation: Equation, fit: DriveFit

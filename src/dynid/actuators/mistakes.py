@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.actuators.controller import COMMAND, Controller
 from dynid.actuators.equation import Equation, command_rate
-from dynid.actuators.estimate import COLLINEAR, DriveFit, Estimator, JointRows, SharedColumns
+from dynid.actuators.estimate import COLLINEAR, LAGS, DriveFit, Estimator, JointRows, SharedColumns
 from dynid.actuators.rollout import RolloutErrors
 from dynid.dynamics.regressor import regressor_chunks
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError
@@ -445,6 +445,13 @@ def doubt_about_sensor_delay(equation: Equation, fit: DriveFit, sought: bool) ->
     least = OTHER_AGE if fit.sensor_delay else max(OTHER_AGE, OTHER_AGE_SHARE * fit.residuals.size)
     if gain < least or apart < 2e-4 or (apart - half < 2e-4 and not fit.sensor_delay):
         return []
+    closer = np.r_[fit.sensor_delay, LAGS[LAGS != fit.sensor_delay]]
+    variants = equation, equation.with_cutoff(0.65 * equation.bandwidth.cutoff), equation.without_block("tanh")
+    found = [Estimator(one).find_sensor_delay(fit.delay, fit.loop, seek_delay=sought, lags=closer) for one in variants]
+    lag, apart = found[0][0], abs(found[0][0] - fit.sensor_delay)
+    half = fit.quantile * float(np.hypot(found[0][1], np.sqrt(np.mean([(x[0] - lag) ** 2 for x in found[1:]]))))
+    if apart < 2e-4 or (apart - half < 2e-4 and not fit.sensor_delay):
+        return []  # filters and the shapes of friction decide it
     other = Estimator(equation, sensor_delay=lag).solve(fit.delay, fit.loop, seek_delay=sought)
     change = max(abs(o["Ia"] / f["Ia"] - 1.0) for o, f in zip(other.values, fit.values, strict=True))
     return [Message(
@@ -634,7 +641,7 @@ def judge_drives(
         )  # fmt: skip
     else:
         step = Message("repair", "{remedy}", why=first.what, remedy=remedy)
-    return Verdict(level, tuple(ordered), step)
+    return Verdict(level, tuple(ordered), step, tuple(n for n in notes if n.code == "sensor_delay_assumed"))
 
 
 @dataclass(frozen=True, eq=False)
