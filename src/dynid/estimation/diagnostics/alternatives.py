@@ -37,7 +37,9 @@ DELAYS, NEAR_DELAY, TRIED_DELAY = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.0
 DELAY_PROBE, MOST_DELAY_OFF, SAME_DELAY = 2e-3, 3e-3, 0.02
 """Times (s) by which delays are moved to see the error rise, and at most; relative rise that tells nothing."""
 
-LEAST_GAIN, FACTOR_STEPS, SAME_FACTOR = 1.3, 8, 0.01
+LEAST_GAIN, FACTORS, LEAST_DIP = 1.3, tuple(float(x) for x in np.geomspace(1e-3, 1e3, 19)), 1e-3
+"""Least factor of a torque, those that are tried, and by how much the error must be less than beside one of them."""
+
 KNOWN_FACTORS = (1.0, np.pi / 180.0, 180.0 / np.pi)
 """Of positions, by units alone."""
 
@@ -469,26 +471,46 @@ class Alternatives:
 
     def gain_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with one joint's torque times the factor that suits the other joints' parameters."""
+        if self.thorough:
+            yield from (x for j in self.joints for x in self._gains_of_least_error(r, j))
+            return
         with suppress(np.linalg.LinAlgError):
             for j, gain in zip(self.joints, ReadingTask(self.refit, r).best_torque_factors().tolist(), strict=True):
-                if self.thorough and gain > 0.0:
-                    gain *= self._further_factor(replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain)), j)
                 if 1e-3 < abs(r.gain[j]) * gain < 1e3 and max(gain, 1.0 / gain) > LEAST_GAIN:
                     yield replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain))
 
-    def _further_factor(self, r: Reading, j: int) -> float:
-        """Factor of a joint's torque beyond one step towards the best: channels count by the size of their torques.
+    def _gains_of_least_error(self, r: Reading, j: int) -> Iterator[Reading]:
+        """Readings with a joint's torque times factors at which the error is less than with others near by.
 
-        So each step changes the next one, until the size is right.
+        A regression of the torque on the others' parameters would take noise for a smaller factor.
         """
-        total, place = 1.0, self.joints.index(j)
-        for _ in range(FACTOR_STEPS):
-            factor = float(ReadingTask(self.refit, r).best_torque_factors()[place])
-            if not 0.0 < factor < np.inf or abs(np.log(factor)) < SAME_FACTOR:
-                break
-            total *= factor
-            r = replace(r, gain=with_entry(r.gain, j, r.gain[j] * factor))
-        return total
+        tried = [self._with_gain(r, j, factor) for factor in FACTORS]
+        errors = [self.fit_error(x) for x in tried]
+        for k in range(1, len(tried) - 1):
+            if errors[k] < min(errors[k - 1], errors[k + 1]) * (1.0 - LEAST_DIP):
+                found = self._with_best_gain(r, j, (FACTORS[k - 1], FACTORS[k + 1]))
+                gain = found.gain[j] / r.gain[j]
+                if 1e-3 < abs(found.gain[j]) < 1e3 and max(gain, 1.0 / gain) > LEAST_GAIN:
+                    yield found
+
+    def _with_gain(self, r: Reading, j: int, factor: float) -> Reading:
+        """The reading with a joint's torque times a factor."""
+        return replace(r, gain=with_entry(r.gain, j, r.gain[j] * factor))
+
+    def _with_best_gain(self, r: Reading, j: int, between: tuple[float, float]) -> Reading:
+        """The reading with a joint's torque times the factor, between two, at which samples are likeliest."""
+        from scipy.optimize import minimize_scalar
+
+        def error(logarithm: float) -> float:
+            try:
+                return self.refit.weighted_geometric_error(self._with_gain(r, j, float(np.exp(logarithm))))
+            except (DynidError, np.linalg.LinAlgError):
+                return HOPELESS
+
+        found = minimize_scalar(
+            error, bounds=tuple(np.log(between).tolist()), method="bounded", options={"xatol": 2e-3, "maxiter": 16}
+        )
+        return self._with_gain(r, j, float(np.exp(found.x)))
 
     def unit_and_gear_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with degrees in place of radians or the reverse, or with positions of motors: all joints or one."""
@@ -675,11 +697,9 @@ class Alternatives:
             power = int(all(np.isclose(abs(r.gain[j]), x, rtol=0.2) for j, x in geared.items()))
             plain = self._with_gear_ratios(r, {j: 1.0 / x for j, x in geared.items()}, power)
             r = self._with_best_gear_ratios(plain, geared, power)
-        for _ in range(2):
-            gains = ReadingTask(self.refit, r).best_torque_factors().tolist()
-            for j, gain in zip(self.joints, gains, strict=True):
-                if abs(r.gain[j]) != 1.0 and abs(r.q_factor[j]) == 1.0 and 0.5 < gain < 2.0:
-                    r = replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain))
+        for j in self.joints:
+            if abs(r.gain[j]) != 1.0 and abs(r.q_factor[j]) == 1.0:
+                r = self._with_best_gain(r, j, (0.7, 1.4))
         for j, zero in enumerate(r.zero):
             if zero % (0.5 * np.pi) != 0.0:
                 r = self._with_best_zero(replace(r, zero=with_entry(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
