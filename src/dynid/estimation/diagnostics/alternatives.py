@@ -68,8 +68,9 @@ PROMISING_AT_ONCE = 1.025
 FOLLOWED = 12
 """Changes that are looked at more closely where time is short."""
 
-ROUGH, AT_ONCE, RULED_OUT = 30, 12, 1.1
-"""Samples of rough fits, readings that are fitted at once, and error over that as recorded that rules one out."""
+ROUGH, COARSE, AT_ONCE, RULED_OUT = 30, 100, 12, 1.1
+"""Samples of rough fits, and of those that choose between pairs of changes; readings that are fitted at once, and error
+over that as recorded that rules one out."""
 
 SUSPICIOUS = 0.05
 """Error from which on exchanged positions are tried quickly: where it is less, every joint is where it belongs."""
@@ -154,6 +155,14 @@ def size_of_change(r: Reading) -> float:
 # The alternatives.
 
 
+def _fitted_error(refit: Refit, r: Reading) -> float:
+    """Error of a fit to the samples of refits, a large one where the mechanism cannot move so."""
+    try:
+        return refit.fitted_error(r)
+    except (DynidError, np.linalg.LinAlgError):
+        return HOPELESS
+
+
 class Alternatives:
     """All single changes of a reading that are tried; thorough: those that need many refits, too.
 
@@ -190,10 +199,16 @@ class Alternatives:
 
     def fit_error(self, r: Reading) -> float:
         """Error of a fit to all samples, a large one where the mechanism cannot move so."""
-        try:
-            return self.refit.fitted_error(r)
-        except (DynidError, np.linalg.LinAlgError):
-            return HOPELESS
+        return _fitted_error(self.refit, r)
+
+    def rough_fit_error(self, r: Reading) -> float:
+        """The same of a fit to some samples, for the choice between very many."""
+        return _fitted_error(self._coarsely, r)
+
+    @cached_property
+    def _coarsely(self) -> Refit:
+        """Refits of some samples."""
+        return Refit(self.samples.thin_out(COARSE), self.refit.work)
 
     def single_changes(self, r: Reading) -> Iterator[Reading]:
         """Every reading that differs by one change: those that are common and quickly tried come first.
@@ -235,8 +250,7 @@ class Alternatives:
 
     def changes_without_size(self, r: Reading) -> Iterator[Reading]:
         """Single changes of which no size is sought: signs, orders, zeros by right angles, gravity, payloads."""
-        yield from self.torque_changes(r)
-        yield from self.torque_sign_patterns(r)
+        yield from self.torque_signs_and_orders(r)
         yield from self.sign_changes(r)
         yield from self.order_changes(r)
         yield from self.zero_steps(r)
@@ -284,13 +298,17 @@ class Alternatives:
 
     def torque_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with other torques: reversed, of one joint or of all, exchanged, times a factor."""
+        yield from self.torque_signs_and_orders(r)
+        yield from self.gain_changes(r)
+
+    def torque_signs_and_orders(self, r: Reading) -> Iterator[Reading]:
+        """Readings with torques reversed, of one joint or of all, or exchanged."""
         for j in self.joints:
             yield replace(r, gain=with_entry(r.gain, j, -r.gain[j]))
         if self.n > 1:
             yield replace(r, gain=tuple(-x for x in r.gain))
         for move in self._moves:
             yield replace(r, tau_order=tuple(r.tau_order[k] for k in move), gain=tuple(r.gain[k] for k in move))
-        yield from self.gain_changes(r)
 
     def torque_sign_patterns(self, r: Reading) -> Iterator[Reading]:
         """Readings with the torques of several joints reversed: the signs that fit best, as physics would have them.
@@ -684,6 +702,13 @@ class Alternatives:
         )  # fmt: skip
         return float(found.x)
 
+    def _with_best_gains(self, r: Reading) -> Reading:
+        """The reading with every factor of a torque alone where samples are likeliest."""
+        for j in self.joints:
+            if abs(r.gain[j]) != 1.0 and abs(r.q_factor[j]) == 1.0:
+                r = self._with_best_gain(r, j, (0.7, 1.4))
+        return r
+
     def refine_gravity(self, r: Reading) -> Reading:
         """The reading with gravity, where it was changed, in the direction of least error beside all other changes."""
         if r.gravity is None or r.loads:
@@ -697,11 +722,9 @@ class Alternatives:
             power = int(all(np.isclose(abs(r.gain[j]), x, rtol=0.2) for j, x in geared.items()))
             plain = self._with_gear_ratios(r, {j: 1.0 / x for j, x in geared.items()}, power)
             r = self._with_best_gear_ratios(plain, geared, power)
-        for j in self.joints:
-            if abs(r.gain[j]) != 1.0 and abs(r.q_factor[j]) == 1.0:
-                r = self._with_best_gain(r, j, (0.7, 1.4))
+        r = self._with_best_gains(r)
         for j, zero in enumerate(r.zero):
             if zero % (0.5 * np.pi) != 0.0:
                 r = self._with_best_zero(replace(r, zero=with_entry(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
-        r = self.refine_gravity(r)
+        r = r if r.gravity is None else self._with_best_gains(self.refine_gravity(r))
         return r if r.delay == 0.0 else replace(r, delay=self.best_delays(r, r.delay)[0])

@@ -57,9 +57,12 @@ SURE_DELAY, SURELY_BETTER, SURELY_EARLY = 3e-3, 1.02, 1.05
 their means, and in the geometric mean) from which on it is; more for torques that come before the positions: friction
 that turns before the motion does, as presliding does, looks like them (by 10 ms on the UR10)."""
 
-PUZZLING, BETTER_PAIR = 0.15, 1.5
+PUZZLING, BETTER_PAIR, BETTER_PAIR_BESIDE = 0.15, 1.5, 1.1
 """Error from which on pairs of changes are tried where no single one is named, and ratio from which on one is: many are
-tried."""
+tried; ratio for a pair beside or in place of a mistake that is already there."""
+
+FIRST_OF_PAIRS = 3
+"""Changes of every kind, the best, to which a second one is tried."""
 
 BETTER_IF_INCOMPLETE = 1.3
 """Held-out error over that of an alternative from which on it is named although not all others were tried."""
@@ -241,8 +244,9 @@ class Search:
         if self.thorough and np.isfinite(start.error):
             self._evaluate_best_of_each_kind(self._with_position_torques_if_needed(start.reading))
         ends = self._follow_ways(self._first_changes_to_follow(clear), start, on_progress)
-        if self.thorough and ends and min(x.error for x in ends) > PUZZLING:  # the first change may have led astray
-            pairs = self._first_changes_to_follow(sorted(self._clear_pairs(start), key=lambda x: x.error))
+        for led_astray in (True, False) if self.thorough and ends else ():  # by the first change, or by what it hides
+            now = start if led_astray else min(ends, key=lambda x: x.error)
+            pairs = self._first_changes_to_follow(sorted(self._clear_pairs(now), key=lambda x: x.error))
             ends += self._follow_ways(pairs[:1], start, on_progress)
         return self._best_with_units_first(ends) if ends else start
 
@@ -323,24 +327,27 @@ class Search:
 
     def _clear_pairs(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Pairs of changes of which neither helps alone: the best changes of every kind, each with all others."""
-        fit, found = self.alternatives.fit_error, dict[Reading, float]()
+        found = dict[Reading, float]()
         for first in self._best_of_each_kind(now.reading):
-            found |= {second: fit(second) for second in self.alternatives.changes_without_size(first)}
+            seconds = self.alternatives.changes_without_size(first)
+            found |= {second: self.alternatives.rough_fit_error(second) for second in seconds}
         before, good = self.screen.fitted_error(now.reading, limited=True), list[tuple[float, Reading]]()
         for other in sorted(found, key=lambda x: found[x])[: 2 * FOLLOWED]:
             with suppress(DynidError, np.linalg.LinAlgError):
                 good.append((self.screen.fitted_error(other, limited=True), other))
         good = sorted((x for x in good if x[0] * PROMISING < before), key=lambda x: x[0])[:FINALISTS]
         pairs = [self.evaluate_reading(other) for _, other in good]
-        least = (now.error + FLOOR) / BETTER_PAIR
+        is_mistaken = any(self._changed_parts(now.reading))
+        least = (now.error + FLOOR) / (BETTER_PAIR_BESIDE if is_mistaken else BETTER_PAIR)
         return [x for x in pairs if x.error + FLOOR < least and self.is_clearly_better(x, now)]
 
     def _best_of_each_kind(self, reading: Reading) -> list[Reading]:
-        """The best single change of every kind, by fits without limits."""
+        """The best single changes of every kind, by fits without limits to some of the samples."""
         kinds: dict[tuple[bool, ...], list[Reading]] = {}
         for other in self.alternatives.changes_without_size(reading):
             kinds.setdefault(changed_components(other, reading), []).append(other)
-        return [min(some, key=self.alternatives.fit_error) for some in kinds.values()]
+        best = (sorted(some, key=self.alternatives.rough_fit_error)[:FIRST_OF_PAIRS] for some in kinds.values())
+        return list(itertools.chain.from_iterable(best))
 
     def clear_delays(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Delays that all but friction shows: with friction of any timing, held-out errors are clearly lower."""
