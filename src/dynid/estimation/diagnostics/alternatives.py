@@ -155,6 +155,20 @@ def size_of_change(r: Reading) -> float:
 # The alternatives.
 
 
+def _usual_together(ratios: Array) -> list[Array]:
+    """Gear ratios of several joints that are all usual, and to one another nearly as those given.
+
+    Where all positions are too large by much the same factor, torques hardly tell it.
+    """
+    common, found = np.array(COMMON_RATIOS), dict[tuple[float, ...], Array]()
+    for first in common if len(ratios) > 1 else ():
+        wanted = ratios * first / ratios[0]
+        usual = common[np.abs(np.log(common / wanted[:, None])).argmin(axis=1)]
+        if np.abs(np.log(usual / wanted)).max() < 2.0 * ALIKE:
+            found[tuple(usual.tolist())] = usual
+    return [x for x in found.values() if not np.array_equal(x, ratios)]
+
+
 def _fitted_error(refit: Refit, r: Reading) -> float:
     """Error of a fit to the samples of refits, a large one where the mechanism cannot move so."""
     try:
@@ -543,6 +557,7 @@ class Alternatives:
             return
         for joints in ([wide] if len(wide) > 1 else []) + [[j] for j in wide]:
             yield from self._gear_changes(r, joints, max(span[j] for j in joints))
+        yield from self._other_sides_of_gears(r)
         for j in range(self.n):  # what was taken for units, or for a position alone, beside what was found since
             if abs(factor := r.q_factor[j]) != 1.0 and changed_entries(r) - {("q_factor", j), ("gain", j)}:
                 unscaled = replace(
@@ -550,6 +565,15 @@ class Alternatives:
                     gain=with_entry(r.gain, j, float(np.sign(r.gain[j]))),
                 )  # fmt: skip
                 yield from (x for x in self._gear_changes(unscaled, [j], span[j] / abs(factor)) if x != r)
+
+    def _other_sides_of_gears(self, r: Reading) -> Iterator[Reading]:
+        """Readings with the torques of all motors, or of all joints, where several positions are those of motors."""
+        geared = [j for j in self.joints if not is_of_units(r.q_factor[j])]
+        for power in (0, 1) if len(geared) > 1 else ():
+            gains = {j: abs(r.q_factor[j]) ** -power for j in geared}
+            other = replace(r, gain=tuple(float(np.sign(x)) * gains.get(j, abs(x)) for j, x in enumerate(r.gain)))
+            if other != r:
+                yield other
 
     def _gear_changes(self, r: Reading, joints: Sequence[int], widest: float) -> Iterator[Reading]:
         """Readings in which the positions of joints, or positions and torques, are those of motors."""
@@ -601,6 +625,12 @@ class Alternatives:
         usual = np.where(np.abs(np.log(usual / ratios)) < 0.04, usual, whole)
         alike = [x for x in (usual, whole) if error(np.log(x)) <= 1.005 * found.fun]
         best_ratios = alike[0] if alike else ratios
+        together = [x for x in _usual_together(best_ratios) if error(np.log(x)) <= FLAT * found.fun]
+        if together:
+            some = [best_ratios, *together]
+            held = [self._own_held_out_error(reading(np.log(x))) for x in some]
+            nearest = int(np.argmin(held[1:])) + 1
+            best_ratios = some[nearest] if held[nearest] <= AS_USUAL * held[0] else best_ratios
         for k in range(len(joints)):
             others = common[np.abs(np.log(common / best_ratios[k])) > ALIKE].tolist()
             some = [np.where(np.arange(len(joints)) == k, x, best_ratios) for x in others]
