@@ -156,17 +156,19 @@ def size_of_change(r: Reading) -> float:
 
 
 def _usual_together(ratios: Array) -> list[Array]:
-    """Gear ratios of several joints that are all usual, and to one another nearly as those given.
+    """Gear ratios of several joints that are all usual, and to one another nearly as those given, which are not.
 
     Where all positions are too large by much the same factor, torques hardly tell it.
     """
     common, found = np.array(COMMON_RATIOS), dict[tuple[float, ...], Array]()
-    for first in common if len(ratios) > 1 else ():
+    if len(ratios) == 1 or np.isin(ratios, common).all():
+        return []
+    for first in common:
         wanted = ratios * first / ratios[0]
         usual = common[np.abs(np.log(common / wanted[:, None])).argmin(axis=1)]
         if np.abs(np.log(usual / wanted)).max() < 2.0 * ALIKE:
             found[tuple(usual.tolist())] = usual
-    return [x for x in found.values() if not np.array_equal(x, ratios)]
+    return list(found.values())
 
 
 def _fitted_error(refit: Refit, r: Reading) -> float:
@@ -558,13 +560,22 @@ class Alternatives:
         for joints in ([wide] if len(wide) > 1 else []) + [[j] for j in wide]:
             yield from self._gear_changes(r, joints, max(span[j] for j in joints))
         yield from self._other_sides_of_gears(r)
+        scaled = {j: x for j, x in enumerate(r.q_factor) if abs(x) != 1.0}
+        if len({is_of_units(x) for x in scaled.values()}) > 1:  # units at some joints and gears at others: rarely both
+            unscaled = self._with_unscaled_joints(r, list(scaled))
+            yield from self._gear_changes(unscaled, list(scaled), max(span[j] / abs(x) for j, x in scaled.items()))
         for j in range(self.n):  # what was taken for units, or for a position alone, beside what was found since
             if abs(factor := r.q_factor[j]) != 1.0 and changed_entries(r) - {("q_factor", j), ("gain", j)}:
-                unscaled = replace(
-                    r, q_factor=with_entry(r.q_factor, j, float(np.sign(factor))),
-                    gain=with_entry(r.gain, j, float(np.sign(r.gain[j]))),
-                )  # fmt: skip
+                unscaled = self._with_unscaled_joints(r, [j])
                 yield from (x for x in self._gear_changes(unscaled, [j], span[j] / abs(factor)) if x != r)
+
+    def _with_unscaled_joints(self, r: Reading, joints: Sequence[int]) -> Reading:
+        """The reading with positions and torques of some joints as large as they were recorded."""
+        factor, gain = (
+            tuple(float(np.sign(x)) if j in joints else x for j, x in enumerate(values))
+            for values in (r.q_factor, r.gain)
+        )
+        return replace(r, q_factor=factor, gain=gain)
 
     def _other_sides_of_gears(self, r: Reading) -> Iterator[Reading]:
         """Readings with the torques of all motors, or of all joints, where several positions are those of motors."""
