@@ -401,7 +401,11 @@ class Alternatives:
 
     def zero_steps(self, r: Reading) -> Iterator[Reading]:
         """Readings with zeros shifted by multiples of 90 degrees."""
-        for j in self.revolute:
+        yield from self.other_zeros(r, self.revolute)
+
+    def other_zeros(self, r: Reading, joints: Sequence[int]) -> Iterator[Reading]:
+        """Readings with the zero of one of some joints shifted by multiples of 90 degrees."""
+        for j in joints:
             yield from (self._with_zero(r, j, step) for step in STEPS)
 
     def zero_angles(self, r: Reading) -> Iterator[Reading]:

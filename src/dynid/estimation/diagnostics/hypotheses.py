@@ -84,6 +84,9 @@ WORSE_WITHOUT_SINES = 1.05
 RULED_BY_SINES = 0.6
 """Error with position-dependent torques over that without up to which these rule the comparison."""
 
+SURE_MOTION = 1.5
+"""Error over that with other zeros or senses from which on these are sure, whatever depends on the position."""
+
 NEEDS_SINES, MAY_NEED_SINES = 0.9, 0.7
 """Error with position-dependent torques over that without up to which they take part in every comparison: on held-out
 data, and of fits to few samples, which more columns always fit better."""
@@ -420,7 +423,26 @@ class Search:
             least = max(least, BETTER_LOAD)
         if self.thorough and np.isfinite(least) and self._needs_position_torques(r, now.reading):
             least = np.inf
-        return (found.error + FLOOR) * least < before + FLOOR
+        is_better = (found.error + FLOOR) * least < before + FLOOR
+        return is_better and not (self.thorough and self._is_arbitrary_motion(found, now))
+
+    def _is_arbitrary_motion(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
+        """Whether zeros or senses of joints explain a little more, but as others would, or as position torques do.
+
+        Beside torques that depend on the position, zeros that are really off matter even more than without; and where
+        another right angle does as well, the data do not know the zero.
+        """
+        r, before = found.reading, now.reading
+        is_motion = r.zero != before.zero or np.sign(r.q_factor).tolist() != np.sign(before.q_factor).tolist()
+        is_sure = (found.error + FLOOR) * SURE_MOTION < now.error + FLOOR
+        if not is_motion or is_sure or self._reverses_friction(r, before):
+            return False
+        errors = [float(self.refit.held_out_errors(replace(x, sines=True)).mean()) for x in (r, before)]
+        if errors[0] >= errors[1]:
+            return True
+        most = PROMISING * (found.error + FLOOR)
+        moved = [j for j in range(self.refit.n) if r.zero[j] != before.zero[j]]
+        return any(self.evaluate_reading(x).error + FLOOR < most for x in self.alternatives.other_zeros(r, moved))
 
     def _needs_position_torques(self, r: Reading, before: Reading) -> bool:
         """Whether a change is better only beside position-dependent torques, which absorb gravity and zeros.
@@ -486,7 +508,8 @@ class Search:
         if found == replace(start, derived=True) and self.refit.samples.velocity_lag:
             return True
         fits = fitted * BETTER_TIME < before or self._reverses_friction(found, start)
-        return fits and self.is_clearly_better(self.evaluate_reading(found), self.evaluate_reading(start))
+        some, before_it = self.evaluate_reading(found), self.evaluate_reading(start)
+        return fits and self.is_clearly_better(some, before_it) and not self._is_arbitrary_motion(some, before_it)
 
     def is_believed(self, best: EvaluatedReading) -> bool:
         """Whether the best reading that was found is named: it is a remedy, and the search for others was complete."""
@@ -536,6 +559,9 @@ class Search:
             if now[j] != before[j]:
                 entries: dict[str, Any] = {name: with_entry(now, j, before[j])}
                 found = self._simpler_if_as_good(found, replace(found.reading, **entries))
+                without = self.evaluate_reading(replace(found.reading, **entries))
+                if name == "zero" and not found.reading.springs and self._is_arbitrary_motion(found, without):
+                    found = without
         return found
 
     def _simpler_if_as_good(
@@ -873,7 +899,7 @@ class ReadingWords:
         now, joints = self.recorded, range(self.robot.n)
         wiring = Wiring(
             np.array(r.q_order), np.array(r.tau_order), np.sign(r.q_factor), np.sign(r.q_factor), np.sign(r.q_factor),
-            np.sign(r.gain), np.array(r.zero),
+            np.sign(r.gain), np.radians(np.round(np.degrees(r.zero), 1)),
         )  # fmt: skip
         found = list(now.wiring.then(wiring, now.gear).options(self.robot))
         kept = {option.keyword for option in found}
