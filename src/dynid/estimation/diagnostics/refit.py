@@ -53,6 +53,9 @@ VELOCITY_OFF = 0.01
 LEAST_LAG, LAG_SHARE = 4e-3, 0.7
 """Lag (s) of recorded velocities, and share of the squares of that difference that it explains, to be sure of it."""
 
+SURE_LAG, SURE_LAG_SHARE = 8e-3, 0.9
+"""The same by integrals, which noise does not hide: drives filter velocities, which takes a few milliseconds."""
+
 HARMONICS = (1, 2, 3, 4, 5, 6)
 """Of the joint angle: torques that depend on the position, as those of sensors that are not round."""
 
@@ -253,14 +256,43 @@ class KeptSamples:
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
-    """First and second derivatives of the positions, None where the velocities are these for all that can be seen."""
+    """Velocities and accelerations of the positions, None where the recorded ones are these for all that can be seen.
+
+    Derivatives of the positions or, where recorded velocities surely come late or early, these at the right time:
+    positions may be too noisy for derivatives.
+    """
     from scipy.interpolate import CubicSpline
 
+    lag = _lag_of_velocities(pieces)
+    if abs(lag) > SURE_LAG:
+        moved = [
+            [np.column_stack([np.interp(rows.t + lag, rows.t, column) for column in x.T]) for x in (rows.v, rows.a)]
+            for rows in pieces
+        ]
+        return np.concatenate([v for v, _ in moved]), np.concatenate([a for _, a in moved])
     splines = [CubicSpline(rows.t, rows.q) for rows in pieces]
     v, a = (np.concatenate([f(rows.t, k) for f, rows in zip(splines, pieces, strict=True)]) for k in (1, 2))
     recorded = np.concatenate([rows.v for rows in pieces])
     off = np.sqrt(((v - recorded) ** 2).mean(axis=0) / np.maximum((recorded**2).mean(axis=0), 1e-300))
     return (v, a) if off.max() > VELOCITY_OFF else None
+
+
+def _lag_of_velocities(pieces: Sequence[Rows]) -> float:
+    """Lag (s) of velocities behind positions, by integrals: these lag by as much; 0 where a lag explains little.
+
+    An integral drifts, so that a line in time is taken off.
+    """
+    products = np.zeros((3, pieces[0].q.shape[1]))
+    for rows in pieces:
+        steps = 0.5 * np.diff(rows.t)[:, None] * (rows.v[1:] + rows.v[:-1])
+        line = np.column_stack([np.ones(len(rows.t)), rows.t - rows.t.mean()])
+        line /= np.maximum(np.linalg.norm(line, axis=0), 1e-300)
+        off = np.cumsum(np.vstack([np.zeros(steps.shape[1]), steps]), axis=0) - rows.q
+        off, v = (x - line @ (line.T @ x) for x in (off, rows.v))
+        products += np.array([(off * v).sum(axis=0), (v**2).sum(axis=0), (off**2).sum(axis=0)])
+    across, power, squares = np.maximum(products, [[-np.inf], [1e-300], [1e-300]])
+    lag, share = float(np.median(-across / power)), float(np.median(across**2 / (power * squares)))
+    return lag if share > SURE_LAG_SHARE else 0.0
 
 
 def _friction_columns(
