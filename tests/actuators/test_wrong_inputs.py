@@ -202,8 +202,9 @@ LONG = (
 """Those that take seconds: run with the slow tests."""
 
 ROLLOUTS = RolloutErrors(
-    *np.array([[0.5], [0.02], [1e-4], [1e-4]]), np.full((1, 2), 1e-4), np.ones(1), np.arange(4.0),
-    *np.random.default_rng(0).normal(size=(3, 4, 2)),
+    np.array([0.5]), np.array([0.02]), np.array([1e-4]), np.array([1e-4]), np.full((1, 2), 1e-4), np.ones(1),
+    np.arange(4.0), np.random.default_rng(0).normal(size=(4, 2)), np.random.default_rng(1).normal(size=(4, 2)),
+    np.random.default_rng(2).normal(size=(4, 2)),
 )  # fmt: skip
 """Small errors on held-out motion."""
 

@@ -141,7 +141,7 @@ class Actuators:
     def _armature_shares(self) -> dict[str, float]:
         """Half widths of the 95 % intervals of armatures as shares of them, by joint."""
         rows = zip(self.names, self.values, self.sigma, strict=True)
-        return {p.joint: self.quantile * s / max(abs(x), 1e-12) for p, x, s in rows
+        return {str(p.joint): self.quantile * s / max(abs(x), 1e-12) for p, x, s in rows
                 if p.symbol == "Ia" and np.isfinite(x)}  # fmt: skip
 
     def value(self, name: str) -> float:
