@@ -34,8 +34,9 @@ bench: $(VENV)/dev.stamp
 bench-peers: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.peers
 
+# SCHEDULER=tcp://head:8786 for a Dask cluster
 campaign: $(VENV)/dev.stamp
-	$(BIN)/python -m campaign
+	$(BIN)/python -m campaign $(if $(SCHEDULER),--scheduler $(SCHEDULER))
 
 # 200 robots x 26 weeks; FLEET="--robots 20 --weeks 8" for a small one, "--scheduler tcp://head:8786" for a cluster
 campaign-fleet: $(VENV)/dev.stamp

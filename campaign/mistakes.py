@@ -26,7 +26,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,6 +37,7 @@ from scipy.signal import butter, sosfiltfilt
 
 import dynid
 from campaign.arms import ARMS, given_robot, simulated_logs
+from campaign.spread import run_tasks
 from dynid import Log, Motion, Robot
 from dynid.estimation import estimate
 from dynid.estimation.diagnostics.hypotheses import find_mistakes
@@ -1058,7 +1058,7 @@ def _work(task: tuple[str, str, int, str]) -> Outcome | None:
 
 def run(
     robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int], *, ask: str = "tool", processes: int = 2,
-    kept: Path | None = None,
+    kept: Path | None = None, scheduler: str | None = None,
 ) -> list[Outcome]:  # fmt: skip
     """All outcomes, robots by turns; those in the file `kept` (a line of JSON each) are taken from it, others added."""
     for name in robots:
@@ -1070,20 +1070,19 @@ def run(
     ]  # all robots, again and again
     tasks = [task for task in every if "{}/{}/{}".format(*task) not in known]
     found = [known[case] for task in every if (case := "{}/{}/{}".format(*task)) in known]
-    with Pool(processes) as pool:
-        for outcome in pool.imap(_work, tasks, chunksize=1):
-            if outcome is None:
-                continue
-            found.append(outcome)
-            if kept is not None:
-                with kept.open("a") as file:
-                    file.write(json.dumps(vars(outcome)) + "\n")
-            if outcome.outcome in ("wrong", "not named", "false alarm") and ask != "none":
-                sys.stdout.write(
-                    f"{outcome.outcome}: {outcome.case}: {outcome.what} ({outcome.ratio:.3g}); "
-                    f"answer {' '.join(outcome.answer) or '-'} ({outcome.after:.3g}) {outcome.note}\n"
-                )
-                sys.stdout.flush()
+    for outcome in run_tasks(_work, tasks, processes=processes, scheduler=scheduler):
+        if outcome is None:
+            continue
+        found.append(outcome)
+        if kept is not None:
+            with kept.open("a") as file:
+                file.write(json.dumps(vars(outcome)) + "\n")
+        if outcome.outcome in ("wrong", "not named", "false alarm") and ask != "none":
+            sys.stdout.write(
+                f"{outcome.outcome}: {outcome.case}: {outcome.what} ({outcome.ratio:.3g}); "
+                f"answer {' '.join(outcome.answer) or '-'} ({outcome.after:.3g}) {outcome.note}\n"
+            )
+            sys.stdout.flush()
     return found
 
 
@@ -1103,6 +1102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", default="0", help="0,1,2 or 0:5")
     parser.add_argument("--doubles", type=int, default=DOUBLES, help="pairs per robot")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--scheduler", help="address of a Dask scheduler, in place of processes of this machine")
     parser.add_argument(
         "--answer", choices=ANSWERS, default="tool", help="truth: the true remedies, a check of the campaign; none: "
         "what is visible at which ratio",
@@ -1117,7 +1117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = list(range(int(first), int(last))) if last else [int(seed) for seed in asked.seeds.split(",")]
     if asked.cost:
         return print_shares(robots, kinds, seeds)
-    outcomes = run(robots, kinds, seeds, ask=asked.answer, processes=asked.processes, kept=asked.json)
+    outcomes = run(
+        robots, kinds, seeds, ask=asked.answer, processes=asked.processes, kept=asked.json, scheduler=asked.scheduler
+    )
     short = lambda outcome: "double" if "/double" in outcome.case else outcome.kind  # noqa: E731
     words, holds = summary(outcomes)
     text = table(outcomes, short, "mistake") + "\n\n" + table(outcomes, lambda o: o.robot, "robot") + "\n\n" + words

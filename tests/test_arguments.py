@@ -311,6 +311,7 @@ changes("design_excitation", design_points, limits={**ALONE, "acceleration": 8.0
 changes("design_excitation", design, limits={**LIMITS, "velocity": 2.0})
 changes("design_excitation", design, limits={**LIMITS, "effort": 0.7})
 changes("design_excitation", design, duration=4.0)
+refused("design_excitation", "no address of a Dask scheduler|not installed", design, client="head:8786")
 changes("design_excitation", design, harmonics=3)
 changes("design_excitation", design, periods=2)
 changes("design_excitation", design, rest=[0.3, 0.2])

@@ -311,11 +311,11 @@ def _command_line_value_text(value: Any, blank: str) -> str:
 
 
 def _command_line_angle_text(value: Any, blank: str) -> str:
-    """A joint position (rad or m) as typed on the command line, whole degrees as `90deg`; blank: for any value."""
+    """A joint position (rad or m) as typed on the command line, tenths of degrees as `90deg`; blank: for any value."""
     if not isinstance(value, float) or not math.isfinite(value):
         return _command_line_value_text(value, blank)
-    degrees = round(math.degrees(value))
-    return f"{degrees}deg" if degrees and abs(value - math.radians(degrees)) < 1e-9 else repr(float(value))
+    degrees = round(math.degrees(value), 1)
+    return f"{degrees:g}deg" if degrees and abs(value - math.radians(degrees)) < 1e-9 else repr(float(value))
 
 
 def _picklable_fact(value: Any) -> Any:

@@ -250,6 +250,16 @@ def test_a_held_command_is_no_delay() -> None:
     assert mean.mean() == pytest.approx(direct.mean(), abs=2e-3)
 
 
+@pytest.mark.parametrize("rate", [np.nan, 500.0], ids=["held", "interpolated"])
+def test_means_over_cells_are_those_of_the_values(rate: float) -> None:
+    t = np.arange(0.0, 1.0, 0.01)
+    signals = HeldSignals(t, np.column_stack([np.sin(6.0 * t), np.cos(9.0 * t)]), rate)
+    at: Array = np.arange(0.02, 1.02, 0.004)
+    inside = (np.arange(4000) + 0.5) / 4000 * 0.004 - 0.002
+    direct = signals.values((at[:, None] + inside).ravel(), 0.0031).reshape(len(at), -1, 2).mean(axis=1)
+    np.testing.assert_allclose(signals.means(at, 0.004, 0.0031), direct, atol=2e-5)
+
+
 def test_steps_of_encoders_are_seen() -> None:
     rng = np.random.default_rng(0)
     smooth = np.cumsum(rng.standard_normal((4000, 2)), axis=0) * 1e-3

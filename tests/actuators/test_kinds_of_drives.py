@@ -14,6 +14,7 @@ pytest.importorskip("mujoco")
 from campaign.drives import Drive, columns, leg_text, random_command, random_drive, record
 
 from dynid import Actuators, identify_actuators, load_robot
+from dynid.actuators.controller import limit_rate
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -76,6 +77,14 @@ def test_a_current_loop_whose_gain_gravity_weighs(leg: Robot) -> None:
     found = identify_actuators(leg, log, controller={"kind": "current", "gain": "unknown"})
     check(found, drive, rollout=2e-3)
     np.testing.assert_allclose(found.gains.gain, 0.7, rtol=0.03)
+
+
+def test_a_command_is_followed_at_a_limited_rate() -> None:
+    t = np.array([0.0, 0.1, 0.2, 0.5, 0.6])
+    asked = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])
+    found = limit_rate(t, asked, np.array([2.0, np.inf]))
+    np.testing.assert_allclose(found[:, 0], [0.0, 0.2, 0.4, 1.0, 0.8])
+    np.testing.assert_array_equal(found[:, 1], asked[:, 1])
 
 
 def test_a_rate_limit_is_found_where_nobody_gave_it(leg: Robot) -> None:

@@ -14,6 +14,9 @@ pytest.importorskip("mujoco")
 from campaign.drives import Drive, columns, leg_text, random_command, random_drive, record
 
 from dynid import DynidError, identify_actuators, load_robot
+from dynid.actuators.mistakes import judge_drives
+from dynid.actuators.rollout import RolloutErrors
+from dynid.messages import command_line_wording
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -168,6 +171,7 @@ MISTAKES: dict[str, tuple[Change, Callable[[Drive], dict[str, Any]]]] = {
     "gains_swapped": (SAME, lambda d: {"controller": {"kp": d.kd, "kd": d.kp}}),
     "gains_per_degree": (SAME, lambda d: {"controller": {"kp": np.radians(d.kp), "kd": np.radians(d.kd)}}),
     "gains_scaled": (SAME, lambda d: {"controller": {"kp": 2.5 * d.kp, "kd": 2.5 * d.kd}}),
+    "kp_wrong": (SAME, lambda d: {"controller": {"kp": d.kp * (1.0, 1.0, 1.8), "kd": d.kd}}),
     "delay_wrong": (SAME, lambda d: {"delay": 0.03}),
     "torque_limit_too_low": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": d.kd, "max_torque": 1.0}}),
     "delay_negative": (lambda t: early(t, 4), lambda d: {}),
@@ -196,6 +200,13 @@ LONG = (
     "gains_of_other_joint", "command_unrelated",
 )  # fmt: skip
 """Those that take seconds: run with the slow tests."""
+
+ROLLOUTS = RolloutErrors(
+    np.array([0.5]), np.array([0.02]), np.array([1e-4]), np.array([1e-4]), np.full((1, 2), 1e-4), np.ones(1),
+    np.arange(4.0), np.random.default_rng(0).normal(size=(4, 2)), np.random.default_rng(1).normal(size=(4, 2)),
+    np.random.default_rng(2).normal(size=(4, 2)),
+)  # fmt: skip
+"""Small errors on held-out motion."""
 
 
 @pytest.mark.parametrize("code", [pytest.param(x, marks=[pytest.mark.slow] * (x in LONG)) for x in MISTAKES])
@@ -239,4 +250,26 @@ def test_right_inputs_are_called_good(case: tuple[Robot, Drive, Table]) -> None:
     robot, drive, table = case
     found = identify_actuators(robot, table, controller={"kp": drive.kp, "kd": drive.kd})
     assert found.warnings == ()
+    assert found.verdict.level == "usable"  # 6 s to learn from: the armature of a joint is known to 15 %
+    assert [w.code for w in found.verdict.reasons] == ["rollout_error", "armature_weakly_determined"]
+    rng = np.random.default_rng(3)
+    drive = random_drive(rng, leg_text(), delay=0.006, rate=200.0, bits=16)
+    longer = columns(record(leg_text(), drive, random_command(rng, leg_text(), 16.0), 16.0))
+    found = identify_actuators(robot, longer, controller={"kp": drive.kp, "kd": drive.kd})
+    assert found.warnings == ()
     assert found.verdict.level == "good"
+
+
+def test_a_verdict_names_armatures_with_wide_intervals() -> None:
+    good = judge_drives((), (), ROLLOUTS, {"hip": 0.02, "knee": 0.04})
+    assert good.level == "good"
+    assert "knee" not in str(good)
+    named = judge_drives((), (), ROLLOUTS, {"hip": 0.02, "knee": 0.07})
+    assert named.level == "good"
+    assert "joints 'knee' is known to +- 7 % only" in str(named)
+    assert "larger accelerations" in named.next_step
+    wide = judge_drives((), (), ROLLOUTS, {"hip": 0.12, "knee": 0.07})
+    assert wide.level == "usable"
+    assert "joints 'hip', 'knee' is known to +- 12, 7 % only" in str(wide)
+    assert wide.next_step.code == "repair"
+    assert "dynid excite --for actuators" in command_line_wording(wide.next_step)

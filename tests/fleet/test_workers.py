@@ -22,6 +22,7 @@ import dynid
 pytest.importorskip("distributed")
 
 MADE = Made("gautier3", 15.0)
+LIMITS = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
 OPTIONS: dict[str, Any] = {"baseline": 2, "friction": ("viscous", "coulomb", "offset"), "cutoff": 10.0}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "DYNID_THREADS": "1"}
 
@@ -85,6 +86,14 @@ def test_workers_give_the_bits_of_one_process(data: Path, alone: dynid.Fleet, tm
     assert states(tmp_path) == states(alone.folder)
     assert found.table().equals(alone.table())
     assert found.tests().equals(alone.tests())
+
+
+def test_workers_that_cannot_start_are_a_line(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of the user's that hides one of Python's: workers, which have the same paths, end at once."""
+    (tmp_path / "distributed.py").write_text("raise ImportError('not this one')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(dynid.DynidError, match=r"ended at their start: .*(not this one|distributed)"):
+        dynid.identify_fleet(given_robot("gautier3"), data, out=tmp_path / "out", workers=2, **OPTIONS)
 
 
 @pytest.mark.slow
@@ -164,3 +173,20 @@ dynid.identify_fleet(given_robot("gautier3"), {str(data)!r}, out={str(tmp_path /
     assert found.computed == 18 - before
     assert states(tmp_path / "out") == states(alone.folder)
     assert found.tests().equals(alone.tests())
+
+
+def test_starts_of_a_design_and_tasks_of_a_campaign_run_on_a_client() -> None:
+    """On workers in this process: the motion that this machine finds, and results in the order of the tasks."""
+    from campaign.spread import run_tasks
+    from distributed import Client
+
+    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+        usual: dict[str, Any] = {"limits": LIMITS, "starts": 3, "harmonics": 2, "criterion": "condition"}
+        there = dynid.design_excitation(given_robot("gautier3"), client=client, **usual)
+        here = dynid.design_excitation(given_robot("gautier3"), **usual)
+        assert there.value == here.value
+        assert (there.motion(50.0).q == here.motion(50.0).q).all()
+        done = run_tasks(abs, range(-23, 0), scheduler=client.scheduler.address, chunk=5)
+        assert list(done) == list(range(23, 0, -1))
+    with pytest.raises(dynid.DynidError, match="is no address of a Dask scheduler"):
+        dynid.design_excitation(given_robot("gautier3"), client="head:8786", **usual)

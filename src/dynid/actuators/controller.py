@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dynid.dynamics.kernels.compiled import compiled
 from dynid.errors import ControllerError
 from dynid.messages import Message, Option, Wording
 from dynid.robot.robot import Robot
@@ -328,13 +329,18 @@ def applied_command(x: Array, dead_band: Array) -> Array:
 
 def limit_rate(t: Array, command: Array, limit: Array) -> Array:
     """Command that follows another at most at `limit` per second."""
-    out = command.copy()
-    spans = np.diff(t).tolist()
-    for j in np.flatnonzero(np.isfinite(limit)):
-        most, asked = float(limit[j]), command[:, j].tolist()
-        now = asked[0]
-        for k, span in enumerate(spans, 1):
-            step = most * span
-            now += min(max(asked[k] - now, -step), step)
-            out[k, j] = now
+    out = np.array(command, dtype=np.float64, order="C")
+    if np.isfinite(limit).any():
+        _slew(np.diff(t), np.asarray(limit, dtype=np.float64), out)
     return out
+
+
+@compiled
+def _slew(spans: Array, limit: Array, command: Array) -> None:
+    """Limit the rate of each column of a command (N, n), in place; infinite limits leave it as it is."""
+    for j in range(command.shape[1]):
+        if not np.isfinite(limit[j]):
+            continue
+        for k in range(1, len(command)):
+            step, last = limit[j] * spans[k - 1], command[k - 1, j]
+            command[k, j] = last + min(max(command[k, j] - last, -step), step)

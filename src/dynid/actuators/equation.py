@@ -21,6 +21,7 @@ from scipy.signal import firwin, oaconvolve
 from dynid.actuators.controller import Controller, applied_command, limit_rate
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import FrictionShapes, joint_scales, stop_width_at_rest
+from dynid.dynamics.kernels.compiled import compiled
 from dynid.dynamics.regressor import regressor_chunks
 from dynid.errors import LogError
 from dynid.logs.commands import CommandedMotion
@@ -225,7 +226,7 @@ class HeldSignals:
     def means(self, at: Array, width: float, delay: float) -> Array:
         """Means over cells of a width (s) about instants, of the signals delayed by some seconds."""
         edges = np.r_[at - 0.5 * width, at[-1] + 0.5 * width] - delay - self._lag
-        return np.asarray(np.diff(self._integrals(edges), axis=0) / np.diff(edges)[:, None])
+        return _means_between(edges, self._edges, self._x, self._rise, self._integral)
 
     def values(self, at: Array, delay: float) -> Array:
         """Values at instants of the signals delayed by some seconds."""
@@ -236,12 +237,28 @@ class HeldSignals:
         index = np.clip(np.searchsorted(self._edges, x, side="right") - 1, 0, len(self._x) - 1)
         return index, np.maximum(x - self._edges[index], 0.0)
 
-    def _integrals(self, x: Array) -> Array:
-        """Integrals from the first instant; before it the first value held."""
-        index = np.clip(np.searchsorted(self._edges, x, side="right") - 1, 0, len(self._x) - 1)
-        after = (x - self._edges[index])[:, None]
-        rise = np.where(after > 0.0, self._rise[index], 0.0)
-        return np.asarray(self._integral[index] + after * self._x[index] + 0.5 * after**2 * rise)
+
+@compiled
+def _means_between(at: Array, edges: Array, x: Array, rise: Array, integral: Array) -> Array:
+    """Means of signals between instants `at`, which increase; before its first edge a signal has its first value.
+
+    Signal k is x[i, k] + rise[i, k] (t - edges[i]) after edges[i], and its integral up to there integral[i, k].
+    """
+    count, signals = len(at) - 1, x.shape[1]
+    means = np.empty((count, signals))
+    last = np.empty(signals)
+    i = 0
+    for m in range(count + 1):
+        while i < len(x) - 1 and edges[i + 1] <= at[m]:
+            i += 1
+        after = at[m] - edges[i]
+        bend = 0.5 * after**2 if after > 0.0 else 0.0
+        for k in range(signals):
+            now = integral[i, k] + after * x[i, k] + bend * rise[i, k]
+            if m > 0:
+                means[m - 1, k] = (now - last[k]) / (at[m] - at[m - 1])
+            last[k] = now
+    return means
 
 
 class StretchColumns:

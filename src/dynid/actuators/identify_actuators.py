@@ -55,11 +55,11 @@ SYMBOLS = ("Ia", "Fv", "Fc", "Fo", "Fl")
 HELD_OUT = 0.25
 """Share of each recording that is kept for rollouts where no other motion is given."""
 
-LOOSE, LOOSE_ERROR = 2.0, 0.15
-"""Ratio of errors around changes of the torque's sign to others, and share of the torque, that speak for backlash."""
+LOOSE, LOOSE_ERROR, LOOSER = 1.65, 0.12, 2.5
+"""Ratio of errors around changes of the torque's sign to others, and share of the torque, that speak for backlash.
 
-WIDE = 0.1
-"""Half width of the 95 % interval of an armature, as a share of it, from which on it is said to be weakly known."""
+The last: the ratio where gains or zeros are doubted, too, which leave errors of their own.
+"""
 
 SCALE = 0.03
 """Share of the known torque that other columns must leave for it to fix the scale of unknown gains."""
@@ -135,11 +135,14 @@ class Actuators:
     @property
     def verdict(self) -> Verdict:
         """How far to trust the result, why, and what comes next."""
-        armature = [s / max(abs(x), 1e-12) for p, x, s in zip(self.names, self.values, self.sigma, strict=True)
-                    if p.symbol == "Ia" and np.isfinite(x)]  # fmt: skip
-        return judge_drives(
-            self.warnings, self.notes, self.rollout, self.quantile * float(np.max(armature, initial=0.0)), self.nrmse
-        )
+        return judge_drives(self.warnings, self.notes, self.rollout, self._armature_shares)
+
+    @property
+    def _armature_shares(self) -> dict[str, float]:
+        """Half widths of the 95 % intervals of armatures as shares of them, by joint."""
+        rows = zip(self.names, self.values, self.sigma, strict=True)
+        return {str(p.joint): self.quantile * s / max(abs(x), 1e-12) for p, x, s in rows
+                if p.symbol == "Ia" and np.isfinite(x)}  # fmt: skip
 
     def value(self, name: str) -> float:
         """Value of one parameter."""
@@ -439,13 +442,14 @@ class _Job:
         fit, equation, loads = self._with_load_friction(loaded.with_controller(equation.controller), equation, fit)
         fit = add_method_spread(fit, self._variants(equation, fit))
         fit = _with_mean_load(fit, equation, loads)
-        loose, said = self._find_backlash(equation, fit)
+        ratio = np.where(fit.nrmse > LOOSE_ERROR, backlash_of(equation, fit), 1.0)
+        loose = [int(j) for j in np.flatnonzero(ratio > LOOSE)]
         doubts = doubts_about_fit(equation, fit, parts, others, self.delay is None, loose)
         self.warnings.extend(doubts)
         named = {doubt.code for doubt in (*doubts, *self.warnings)} & (GROSS - {"poor_fit"})
         weights = doubts_about_weights(equation, fit)
         if not named:  # else what was named explains it
-            self.warnings.extend(weights or said)
+            self.warnings.extend((*weights, *self._say_backlash(ratio, LOOSER if weights else LOOSE)))
         else:
             self.warnings.extend(doubt for doubt in weights if doubt.code != "gains_doubted")
         if self.sensor_delay == 0.0:
@@ -454,7 +458,6 @@ class _Job:
             self.warnings.extend(doubt_about_sensor_delay(equation, fit, self.delay is None))
         self.warnings.extend(doubts_about_command_zeros(equation, fit))
         unidentifiable, hidden = self._unidentifiable(fit)
-        self.notes.extend(self._weakly_determined(fit, hidden))
         before = _drives_of_fit(equation, fit)
         polished, errors, rollouts = self._rollouts(equation, fit, before, hidden)
         last = fit if polished is None else replace(fit, delay=polished.drives.delay)
@@ -550,8 +553,14 @@ class _Job:
         return made
 
     def _estimator(self, equation: Equation, fit: DriveFit) -> Estimator:
-        """Estimator of another equation that starts at a fit."""
-        return Estimator(equation, sensor_delay=fit.sensor_delay)
+        """Estimator of another equation that starts at a fit; it has a sensor delay of its own if that is sought."""
+        if self.sensor_delay is not None or fit.loop != "drive":
+            return Estimator(equation, sensor_delay=fit.sensor_delay)
+        near = np.maximum(fit.sensor_delay + np.array([-0.001, 0.0, 0.001]), (0.0, 0.0005, 0.001))
+        lag, _, _ = Estimator(equation).find_sensor_delay(
+            fit.delay, fit.loop, seek_delay=self.delay is None, lags=near
+        )  # fmt: skip
+        return Estimator(equation, sensor_delay=lag)
 
     def _with_load_friction(
         self, loaded: Equation, equation: Equation, fit: DriveFit
@@ -562,21 +571,6 @@ class _Job:
         clear = [j for j in range(self.robot.n) if gain[j] > 1.1 and other.values[j]["Fl"] > 5.0 * other.sigma[j]["Fl"]]
         other = replace(other, delays=fit.delays, sensor_delay_sigma=fit.sensor_delay_sigma)
         return (other, loaded, clear) if clear else (fit, equation, [])
-
-    def _weakly_determined(self, fit: DriveFit, hidden: NDArray[np.bool_]) -> list[Message]:
-        """Note on armatures with wide intervals: these joints hardly accelerate, or their encoders are coarse."""
-        wide = []
-        for j, (v, s) in enumerate(zip(fit.values, fit.sigma, strict=True)):
-            share = fit.quantile * s["Ia"] / max(abs(v["Ia"]), 1e-12)
-            if share > WIDE and not hidden[j]:
-                wide.append((self.robot.joint_names[j], share))
-        if not wide:
-            return []
-        return [Message(
-            "armature_weakly_determined", "the armature of joints {joints} is known to {shares} only", "move them with "
-            "larger accelerations: dynid excite --for actuators", joints=[name for name, _ in wide],
-            shares=[f"{100.0 * share:.0f} %" for _, share in wide],
-        )]  # fmt: skip
 
     def _unidentifiable(self, fit: DriveFit) -> tuple[tuple[Message, ...], NDArray[np.bool_]]:
         """Messages on what the data cannot tell, and a mask of joints of which nothing is known."""
@@ -615,18 +609,17 @@ class _Job:
             ))  # fmt: skip
         return tuple(said), hidden
 
-    def _find_backlash(self, equation: Equation, fit: DriveFit) -> tuple[list[int], list[Message]]:
-        """Joints with backlash, where torques are missed while they change their sign, and the warning on them."""
-        ratio = backlash_of(equation, fit)
-        loose = np.flatnonzero((ratio > LOOSE) & (fit.nrmse > LOOSE_ERROR))
+    def _say_backlash(self, ratio: Array, least: float) -> list[Message]:
+        """Warning on joints with backlash, whose torques (n,) are missed more while they change their sign."""
+        loose = np.flatnonzero(ratio > least)
         if not len(loose):
-            return [], []
-        said = Message(
-            "backlash", "joints {joints} seem to have backlash: their torques are missed {ratios} times as much while "
-            "they change their sign", "check the gears; armature and friction of these joints make up for it",
+            return []
+        return [Message(
+            "backlash", ("joints" if least == LOOSE else "or joints") + " {joints} seem to have backlash: their "
+            "torques are missed {ratios} times as much while they change their sign",
+            "check the gears; armature and friction of these joints make up for it",
             joints=[self.robot.joint_names[j] for j in loose], ratios=[f"{x:.2g}" for x in ratio[loose]],
-        )  # fmt: skip
-        return [int(j) for j in loose], [said]
+        )]  # fmt: skip
 
     def _rollouts(
         self, equation: Equation, fit: DriveFit, before: Drives, hidden: NDArray[np.bool_]

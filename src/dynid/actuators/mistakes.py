@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.actuators.controller import COMMAND, Controller
 from dynid.actuators.equation import Equation, command_rate
-from dynid.actuators.estimate import COLLINEAR, DriveFit, Estimator, JointRows, SharedColumns
+from dynid.actuators.estimate import COLLINEAR, LAGS, DriveFit, Estimator, JointRows, SharedColumns
 from dynid.actuators.rollout import RolloutErrors
 from dynid.dynamics.regressor import regressor_chunks
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError
@@ -445,6 +445,13 @@ def doubt_about_sensor_delay(equation: Equation, fit: DriveFit, sought: bool) ->
     least = OTHER_AGE if fit.sensor_delay else max(OTHER_AGE, OTHER_AGE_SHARE * fit.residuals.size)
     if gain < least or apart < 2e-4 or (apart - half < 2e-4 and not fit.sensor_delay):
         return []
+    closer = np.r_[fit.sensor_delay, LAGS[LAGS != fit.sensor_delay]]
+    variants = equation, equation.with_cutoff(0.65 * equation.bandwidth.cutoff), equation.without_block("tanh")
+    found = [Estimator(one).find_sensor_delay(fit.delay, fit.loop, seek_delay=sought, lags=closer) for one in variants]
+    lag, apart = found[0][0], abs(found[0][0] - fit.sensor_delay)
+    half = fit.quantile * float(np.hypot(found[0][1], np.sqrt(np.mean([(x[0] - lag) ** 2 for x in found[1:]]))))
+    if apart < 2e-4 or (apart - half < 2e-4 and not fit.sensor_delay):
+        return []  # filters and the shapes of friction decide it
     other = Estimator(equation, sensor_delay=lag).solve(fit.delay, fit.loop, seek_delay=sought)
     change = max(abs(o["Ia"] / f["Ia"] - 1.0) for o, f in zip(other.values, fit.values, strict=True))
     return [Message(
@@ -474,12 +481,14 @@ def _doubts_about_gains(equation: Equation, fit: DriveFit) -> tuple[list[Message
     clear = np.flatnonzero((off > OTHER_SCALE) & (off > SCALE_CERTAIN * sigma) & (gain > 1.05))
     if not len(clear):
         return [], 0.0
+    c = equation.controller
+    kp, alone = scale * c.kp, all(c.kind[j] == "position" for j in clear)
     return [Message(
         "gains_doubted", "gravity and inertia of the links weigh the torques of joints {joints} at {scales} of what "
-        "the gains make of the commands", "check kp and kd, gears and their play, the masses of the file, and the unit "
-        "of time",
+        "the gains make of the commands" + (", as if kp were {kp}" if alone else ""),
+        "check kp and kd, gears and their play, the masses of the file, and the unit of time",
         joints=[equation.robot.joint_names[j] for j in clear],
-        scales=[f"{scale[j]:.2f} +- {2.0 * sigma[j]:.2g}" for j in clear],
+        scales=[f"{scale[j]:.2f} +- {2.0 * sigma[j]:.2g}" for j in clear], kp=[f"{x:.3g}" for x in kp[clear]],
     )], float(np.log(gain[clear]).sum())  # fmt: skip
 
 
@@ -559,7 +568,7 @@ def _doubts_about_zeros(equation: Equation, fit: DriveFit) -> tuple[list[Message
 GROSS = frozenset(
     "gravity_reversed gravity_missing joint_reversed joints_exchanged "
     "gains_swapped gains_per_degree gains_in_degrees delay_wrong poor_fit delay_beyond_search delay_negative "
-    "torque_limit_too_low gains_scaled gains_of_other_joint loop_wrong command_unrelated rate_wrong".split()
+    "torque_limit_too_low gains_scaled kp_wrong gains_of_other_joint loop_wrong command_unrelated rate_wrong".split()
 )
 """Warnings after which no number of a result is to be trusted."""
 
@@ -567,12 +576,37 @@ MILD = frozenset({"kd_against_damping", "joint_stands_still", "rate_not_visible"
 """Warnings that leave the other numbers as they are."""
 
 
+WIDE, TOO_WIDE = 0.05, 0.1
+"""Half width of the 95 % interval of an armature, as a share of it, from which on it is named, and is not good."""
+
+SHOWN = 6
+"""Joints with wide intervals that a verdict names, the widest first."""
+
+
+def _weakly_determined(shares: Mapping[str, float]) -> list[Message]:
+    """Reason on armatures with wide intervals: these joints hardly accelerate, or their encoders are coarse."""
+    wide = sorted((joint for joint, share in shares.items() if share > WIDE), key=lambda joint: -shares[joint])
+    if not wide:
+        return []
+    said = ", ".join(f"{100.0 * shares[joint]:.0f}" for joint in wide[:SHOWN])
+    return [Message(
+        "armature_weakly_determined", "the armature of joints {joints:" + str(SHOWN) + "} is known to +- {shares} % "
+        "only", "move these joints with larger accelerations, with {design}, or for longer", joints=wide, shares=said,
+        design=Wording("design_excitation(purpose='actuators')", "dynid excite --for actuators"),
+    )]  # fmt: skip
+
+
+MATCHED = 5e-4
+"""Error of rollouts of 0.5 s (rad) below which torques that nothing explains are noise of stick and slip."""
+
+
 def judge_drives(
-    warnings: Sequence[Message], notes: Sequence[Message], rollout: RolloutErrors | None, armature: float, nrmse: Array
+    warnings: Sequence[Message], notes: Sequence[Message], rollout: RolloutErrors | None, armatures: Mapping[str, float]
 ) -> Verdict:
-    """Verdict from warnings, the errors of rollouts on held-out motion, and the widest interval of an armature."""
-    gross = [w for w in warnings if w.code in GROSS]
-    others = [w for w in warnings if w.code not in GROSS and w.code not in MILD]
+    """Verdict from warnings, the errors of rollouts on held-out motion, and the widths of the armatures' intervals."""
+    matched = rollout is not None and rollout.at(0.5) < MATCHED
+    gross = [w for w in warnings if w.code in GROSS and not (w.code == "poor_fit" and matched)]
+    others = [w for w in warnings if w not in gross and w.code not in MILD]
     others.sort(key=lambda w: w.code == "loop_undecided")  # often but a symptom
     reasons: list[Message] = []
     worse = share = False
@@ -586,29 +620,28 @@ def judge_drives(
         ))  # fmt: skip
     else:
         reasons.append(Message("no_rollouts", "no rollout was compared with held-out motion"))
+    reasons += _weakly_determined(armatures)
+    wide = max(armatures.values(), default=0.0) > TOO_WIDE
     if gross or worse:
         level: Level = "do not trust"
     elif others:
         level = "weak"
-    elif warnings or share or rollout is None or armature > 0.2 or any(n.code == "nothing_held_out" for n in notes):
+    elif warnings or share or rollout is None or wide or any(n.code == "nothing_held_out" for n in notes):
         level = "usable"
     else:
         level = "good"
     ordered = [*gross, *others, *(w for w in warnings if w.code in MILD), *reasons]
     first = next((w for w in ordered if w.remedy), None)
+    remedy = "" if first is None else Wording(first.remedy, first.record("command line")["remedy"])
     if level == "good" or first is None:
-        step = Message("export_drives", "write them into the simulator's file: {call}", why="", call=Wording(
-            "export(result, 'robot.xml')", "--mjcf robot.xml, or dynid export RESULT robot.xml"))  # fmt: skip
-    else:
         step = Message(
-            "repair", "{remedy}", why=first.what, remedy=Wording(first.remedy, first.record("command line")["remedy"])
-        )
-    if level == "usable" and armature > 0.2:
-        reasons.append(Message(
-            "armature_wide", "an armature is known to {share:.0f} % only", share=100.0 * armature,
-        ))  # fmt: skip
-        ordered = [*ordered, reasons[-1]]
-    return Verdict(level, tuple(ordered), step)
+            "export_drives", "write them into the simulator's file: {call}" + ("; if their armatures matter, {remedy}"
+            if first is not None else ""), why="", remedy=remedy, call=Wording(
+                "export(result, 'robot.xml')", "--mjcf robot.xml, or dynid export RESULT robot.xml"),
+        )  # fmt: skip
+    else:
+        step = Message("repair", "{remedy}", why=first.what, remedy=remedy)
+    return Verdict(level, tuple(ordered), step, tuple(n for n in notes if n.code == "sensor_delay_assumed"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -619,6 +652,8 @@ class _Alternative:
     equation: Equation
     how: str
     fix: str | Option
+    handicap: float = 1.0
+    """Factor of its error in comparisons, where it is free to choose numbers that others have not."""
 
 
 MOST_JOINTS = 12
@@ -646,6 +681,7 @@ def _alternatives(equation: Equation, fit: DriveFit, poor: Sequence[int], sought
         how = f"with gains {scale:.2g} times as large, or masses {1.0 / scale:.2g} times"
         units = "check the units of gains and masses, and gears between motor and joint"
         made.append(gains("gains_scaled", c.kp * scale, c.kd * scale, how, units))
+    made += _alternative_kp(equation, fit, poor)
     for i, j in combinations(poor if 1 < len(poor) <= MOST_JOINTS // 2 else (), 2):
         order = np.arange(robot.n)
         order[[i, j]] = j, i
@@ -699,7 +735,7 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int], so
             estimator = Estimator(one.equation)
             start, _ = estimator.search_delay(fit.loop, step=0.008)
             other = estimator.solve(start, fit.loop, seek_delay=True)
-            error = float(np.median(other.nrmse[list(poor)]))
+            error = one.handicap * float(np.median(other.nrmse[list(poor)]))
             impossible = np.median(other.nrmse) > 1.2 * np.median(fit.nrmse) or any(
                 other.values[j][key] + 2.0 * other.sigma[j][key] < 0.0 for j in poor for key in ("Ia", "Fv", "Fc")
             )
@@ -708,7 +744,8 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int], so
     if best is not None and best[0] < 0.5 * float(np.median(fit.nrmse[list(poor)])) and best[0] < POOR:
         return Message(
             best[1].code, what + "; {how} only {better:.0f} %", "{fix}" if isinstance(best[1].fix, str) else
-            "use {fix}, or mend the robot file", **found, how=best[1].how, better=100.0 * best[0], fix=best[1].fix,
+            "use {fix}, or mend the robot file", **found, how=best[1].how, fix=best[1].fix,
+            better=100.0 * best[0] / best[1].handicap,
         )  # fmt: skip
     return Message(
         "poor_fit", what, "check gains, units, the order of joints, contacts of the robot with its surroundings, "
@@ -738,6 +775,30 @@ def _best_gain_scale(equation: Equation, fit: DriveFit) -> float:
     scores = np.array(made).sum(axis=1) / rows - n * np.log(factors)  # errors as shares of the torque
     k = int(np.argmin(scores))
     return float(factors[k]) if 0 < k < len(factors) - 1 else 1.0
+
+
+def _alternative_kp(equation: Equation, fit: DriveFit, poor: Sequence[int]) -> list[_Alternative]:
+    """Other kp of the joints that are explained badly, each by itself, where one explains its torque best."""
+    c = equation.controller
+    factors = np.geomspace(0.1, 10.0, 61)
+    sought = [j for j in poor if c.kind[j] == "position" and c.kp[j] > 0.0]
+    scores = []
+    for factor in factors:
+        kp = c.kp.copy()
+        kp[sought] *= factor
+        other = equation.with_controller(replace(c, kp=kp))
+        own = Estimator(other, sensor_delay=fit.sensor_delay).score(fit.delay, fit.loop)[1]
+        scores.append(own / len(fit.residuals) - np.log(factor))  # errors as shares of the torque
+    best = np.argmin(scores, axis=0)
+    changed = [j for j in sought if 0 < best[j] < len(factors) - 1 and not 0.85 < factors[best[j]] < 1.18]
+    if not changed:
+        return []
+    kp = c.kp.copy()
+    kp[changed] *= factors[best[changed]]
+    names = equation.robot.joint_names
+    said = ", ".join(f"{kp[j]:.2g} in place of {c.kp[j]:.3g} ('{names[j]}')" for j in changed)
+    other = equation.with_controller(replace(c, kp=kp))
+    return [_Alternative("kp_wrong", other, f"with a kp of {said}", "check kp", 1.25)]
 
 
 def _torque_beyond_limit(equation: Equation, fit: DriveFit, j: int) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from dynid.actuators.controller import Controller, applied_command, import_mujoco, limit_rate, read_controller
@@ -251,19 +252,33 @@ class Simulator:
         weights = np.zeros((m, before + 1))
         np.add.at(weights, (np.arange(m), before + low), 1.0 - share)
         np.add.at(weights, (np.arange(m), before + high), share)
-        models, controls = [model] * len(state), np.zeros((len(state), m, model.nu))
-        states, sensors = np.empty((len(state), m, state.shape[1])), np.empty((len(state), m, model.nsensordata))
         is_new, always = windows.ticks[:, :, None], np.asarray(windows.ticks.all(axis=0))
-        for k in range(ticks):
-            q, v = state[:, 1 + self._dof], state[:, 1 + model.nq + self._dof]
+
+        def send(k: int, states: Array) -> None:
+            """Torques that the host computes at tick k of the states, and sends."""
+            q, v = states[:, 1 + self._dof], states[:, 1 + model.nq + self._dof]
             tau = np.minimum(np.maximum(sent[:, k] - kp * q - kd * v, -limit), limit)
             past[:, before + k] = tau if always[k] else np.where(is_new[:, k], tau, past[:, before + k - 1])
-            controls[:, :, self._actuator] = weights @ past[:, k : k + before + 1] - drives.offset
+
+        felt = sliding_window_view(past, before + 1, axis=1)
+        ahead = 1 - int(high.max())  # ticks that feel no torque sent after the first of them began
+        models = [model] * len(state)
+        send(0, state)
+        for first in range(0, ticks, ahead):
+            count = min(ahead, ticks - first)
+            torques = (felt[:, first : first + count] @ weights.T).transpose(0, 1, 3, 2).reshape(len(state), -1, n)
+            controls = np.zeros((len(state), count * m, model.nu))
+            controls[:, :, self._actuator] = torques - drives.offset
+            states = np.empty((len(state), count * m, state.shape[1]))
+            sensors = np.empty((len(state), count * m, model.nsensordata))
             self._pool.rollout(
-                models, self._data, state, controls, nstep=m, state=states, sensordata=sensors, skip_checks=True
+                models, self._data, state, controls, nstep=count * m, state=states, sensordata=sensors, skip_checks=True
             )
-            state = states[:, -1].copy()
-            found.append(state[:, 1 + self._dof])
+            for k in range(1, count + 1):
+                state = states[:, k * m - 1].copy()
+                found.append(state[:, 1 + self._dof])
+                if first + k < ticks:
+                    send(first + k, state)
         return np.stack(found, axis=1).reshape(len(state), -1, n)
 
 

@@ -266,7 +266,10 @@ class SolvedState:
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
         """Diagnosis by those other readings of the logs that are tried quickly; None without samples for it."""
-        found = None if self.tried_samples is None else find_mistakes(self.tried_samples, thorough=False)
+        data = self.tried_samples
+        if data is not None and data.is_too_large:
+            return Diagnosis(self.fit.mean, (), 0, is_partial=True)
+        found = None if data is None else find_mistakes(data, thorough=False)
         return None if found is None or not np.isfinite(found.error) else found
 
     def _hidden_rotor_warnings(self) -> list[Message]:
@@ -833,11 +836,12 @@ def _regroup_above_motion_noise(
     minor = _is_minor_friction(state, unknowns)[kept]
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, kept], constraints.right)
-    parts = []
+    parts, some = [], unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in set(kept)])
     for log, of_log in factors.items():
         for c, noise in enumerate(plain.noise):
-            A, D = (unknowns.rows_of_factor(log, c, some[log][c])[0][:, kept] / noise for some in (factors, floor))
-            parts.append(NoisyRows(A, D, of_log[c].count))
+            place = some.place[log, some.channels[c]]
+            A, D = (x[log][c].R[:, :-1][:, place >= 0] / noise for x in (factors, floor))
+            parts.append(NoisyRows(place[place >= 0], A, D, of_log[c].count))
     return regroup_above_noise(parts, minor, constraints)
 
 

@@ -458,7 +458,7 @@ class Identification:
         unproven = [said for said in self.verdict.unproven if said.code != UNTRIED]
         tried = replace(self.verdict, unproven=(*unproven, *diagnosis.left_out))
         if diagnosis.best is None:
-            return self.replace(diagnosis=diagnosis, verdict=tried)
+            return self.replace(diagnosis=diagnosis, verdict=tried.without_mistakes())
         verdict = tried.with_mistake(diagnosis.best)
         named = verdict.reasons[0]
         warnings = (named, *(other for other in self.warnings if other.code != named.code))

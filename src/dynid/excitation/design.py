@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from dynid.excitation.points import PointsShape
 from dynid.excitation.points_search import TORQUE_RATE, design_points, violation_of_path
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.shape import check_limits, limits_within_margin, middle_and_half_range
-from dynid.excitation.starts import Candidates, SearchHistory, random_points
+from dynid.excitation.starts import Candidates, SearchHistory, random_points, use_cluster_inside_block
 from dynid.excitation.torque_limits import CONFINED, Effort
 from dynid.messages import Message, Option, Wording
 from dynid.robot.motion import Motion
@@ -100,6 +100,7 @@ def design_excitation(
     bound: bool = False,
     begin: Sequence[Excitation] = (),
     purpose: str | None = None,
+    client: Any = None,
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
@@ -129,7 +130,8 @@ def design_excitation(
     `begin`: designs of the same robot and shape, with as many harmonics or points, from which the search starts beside
     its random starts.
 
-    `purpose="actuators"` adds chirps and steps inside the same limits, for `identify_actuators`.
+    `purpose="actuators"` adds chirps and steps inside the same limits, for `identify_actuators`. client: a
+    `dask.distributed.Client`, or the address of its scheduler, whose workers run the starts in place of this machine.
     """
     if purpose not in (None, "actuators"):
         raise ExcitationError(
@@ -206,19 +208,20 @@ def design_excitation(
         rows, bounds, effort, criterion, weights, starts, seed, sigma, left, on_progress,
         _checked_rest_pose(rest, whole, bounds, robot, effort), predicted, information, cell, tuple(begin),
     )  # fmt: skip
-    if shape == "points":
-        if not moving:
-            _refuse_rest_without_motion(limits, rest, cell)
-        found = _design_by_points(search, points)
-    else:
-        try:
-            found = _design_fourier(search, duration or PERIOD, multiples, periods)
-        except LoopError as error:
-            raise ExcitationError(
-                "limits_cross_singularity", "the position limits allow what a closed loop does not",
-                "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
-                limits=_limit_option_wording("position"), reason=error.message.what,
-            ) from None  # fmt: skip
+    with use_cluster_inside_block(client):
+        if shape == "points":
+            if not moving:
+                _refuse_rest_without_motion(limits, rest, cell)
+            found = _design_by_points(search, points)
+        else:
+            try:
+                found = _design_fourier(search, duration or PERIOD, multiples, periods)
+            except LoopError as error:
+                raise ExcitationError(
+                    "limits_cross_singularity", "the position limits allow what a closed loop does not",
+                    "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
+                    limits=_limit_option_wording("position"), reason=error.message.what,
+                ) from None  # fmt: skip
     if purpose == "actuators":
         from dynid.excitation.chirps import add_chirps_and_steps
 

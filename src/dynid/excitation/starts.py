@@ -1,4 +1,7 @@
-"""Random starts of a search (uniform points, slow walks), many of them run over processes, and the course of each."""
+"""Random starts of a search (uniform points, slow walks), many of them run over processes, and the course of each.
+
+The processes are forks on this machine, or workers of a Dask cluster.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,7 +24,7 @@ from numpy.typing import NDArray
 
 from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import block_other_callers, thread_count, use_threads_inside_block
-from dynid.errors import ExcitationError
+from dynid.errors import DynidError, ExcitationError
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
 
@@ -47,6 +52,24 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 Search = Callable[[P, int, Callable[[], float]], tuple[float, R]]
+
+_cluster: ContextVar[Any] = ContextVar("Dask client of this caller", default=None)
+
+
+@contextmanager
+def use_cluster_inside_block(client: Any) -> Iterator[None]:
+    """Run starts on a Dask cluster inside a `with` block; client: its client, or the address of its scheduler."""
+    if client is None:
+        yield
+        return
+    from dynid.fleet.fleet import open_client
+
+    with open_client(client) as own:
+        before = _cluster.set(own)
+        try:
+            yield
+        finally:
+            _cluster.reset(before)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +107,10 @@ def run_starts(
 def _results_in_seed_order(
     search: Search[P, R], problem: P, seeds: list[int], deadline: float
 ) -> Iterator[tuple[float, R]]:
-    """Yield the results of all seeds in order, from processes where there are several threads."""
+    """Yield the results of all seeds in order, from a cluster, or from processes where there are several threads."""
+    if (client := _cluster.get()) is not None:
+        yield from _run_on_cluster(client, search, problem, seeds, deadline)
+        return
     workers = min(thread_count(), len(seeds))
     pool = _fork_pool(workers) if workers > 1 else None
     if pool is not None:
@@ -93,11 +119,12 @@ def _results_in_seed_order(
     for k, seed in enumerate(seeds):
         if k and time.monotonic() > deadline:
             return
-        yield _run_start(search, problem, seed, deadline)
+        yield _run_start(search, problem, seed, deadline - time.monotonic())
 
 
-def _run_start(search: Search[P, R], problem: P, seed: int, deadline: float) -> tuple[float, R]:
-    """Run the search from one seed on one thread: the matrices are too small for more."""
+def _run_start(search: Search[P, R], problem: P, seed: int, left: float) -> tuple[float, R]:
+    """Run the search from one seed for `left` seconds, on one thread: the matrices are too small for more."""
+    deadline = time.monotonic() + left
     with use_threads_inside_block(1):
         return search(problem, seed, lambda: deadline - time.monotonic())
 
@@ -120,24 +147,50 @@ def _fork_pool(workers: int) -> ProcessPoolExecutor | None:
 def _run_in_processes(
     pool: ProcessPoolExecutor, search: Search[P, R], problem: P, seeds: list[int], deadline: float, workers: int
 ) -> Iterator[tuple[float, R]]:
-    """Run the starts in a pool and yield their results in the order of the seeds."""
+    """Run the starts in a pool of forks and yield their results in the order of the seeds."""
     pending: dict[Future[tuple[float, R]], int] = {}
-    waiting = list(enumerate(seeds))
     try:
-        while waiting or pending:
-            while waiting and len(pending) < workers and (not pending or time.monotonic() < deadline):
-                place, seed = waiting.pop(0)
-                pending[pool.submit(_run_start, search, problem, seed, deadline)] = place
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=lambda f: pending[f]):
-                pending.pop(future)
-                yield future.result()
-            if time.monotonic() > deadline:
-                waiting.clear()
+        yield from _keep_busy(pool, search, problem, seeds, deadline, workers, pending)
     finally:
         for process in list(getattr(pool, "_processes", {}).values()) if pending else []:
             os.kill(process.pid, 15)
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run_on_cluster(
+    client: Any, search: Search[P, R], problem: P, seeds: list[int], deadline: float
+) -> Iterator[tuple[float, R]]:
+    """Run the starts on the workers of a Dask client and yield their results in the order of the seeds."""
+    pool, pending = client.get_executor(pure=False), dict[Future[tuple[float, R]], int]()
+    workers = max(1, sum(client.nthreads().values()))
+    try:
+        yield from _keep_busy(pool, search, problem, seeds, deadline, workers, pending)
+    except DynidError:
+        raise
+    except Exception as error:  # of Dask: workers that died again and again, or without dynid; a lost scheduler
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ExcitationError("search_workers_failed", "the workers failed: {reason}", reason=reason) from error
+    finally:
+        with suppress(Exception):  # a cluster that is gone has nothing to cancel
+            pool.shutdown(wait=False)
+
+
+def _keep_busy(
+    pool: Executor, search: Search[P, R], problem: P, seeds: list[int], deadline: float, workers: int,
+    pending: dict[Future[tuple[float, R]], int],
+) -> Iterator[tuple[float, R]]:  # fmt: skip
+    """Give every worker of a pool one start after the other; pending: those that it works on, with their places."""
+    waiting = list(enumerate(seeds))
+    while waiting or pending:
+        while waiting and len(pending) < workers and (not pending or time.monotonic() < deadline):
+            place, seed = waiting.pop(0)
+            pending[pool.submit(_run_start, search, problem, seed, deadline - time.monotonic())] = place
+        done, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=lambda f: pending[f]):
+            pending.pop(future)
+            yield future.result()
+        if time.monotonic() > deadline:
+            waiting.clear()
 
 
 MOST = 200

@@ -270,12 +270,15 @@ def _reduce(logs: list[Array], P: Array, nuisance: Indices, first: int) -> _Redu
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Estimate e (k,) and its covariances: by the period's blocks and by the baseline's, with their groups."""
+    """Estimate e (k,) and its covariances: by the period's blocks and by the baseline's, with their groups.
+
+    groups: as many equal ones as those of the period are worth.
+    """
 
     e: Array
     own: Array
     base: Array
-    groups: int
+    groups: float
     base_groups: int
     explained: float
 
@@ -313,11 +316,21 @@ def _estimate(reduced: _Reduced, k: slice, right: int, sensitivity: slice, basel
     root = np.linalg.cholesky(A)
     steps = (shifts / scale) @ root
     own = jackknife_from_shifts(shifts, steps, 0).covariance
+    shares = 1.0 - np.trace(np.linalg.solve(A, S_g), axis1=-2, axis2=-1) / len(S)
     H = scale[:, None] * np.linalg.solve(A, scale[:, None] * reduced.total[k, sensitivity])
     moved = baseline @ H.T
     moved = moved - moved.mean(axis=0) if len(moved) else moved
     G = max(len(moved), 2)
-    return _Found(e, own, moved.T @ moved * (G - 1.0) / G, len(shifts), max(len(moved), 2), float(b @ e))
+    return _Found(e, own, moved.T @ moved * (G - 1.0) / G, _effective(shares), max(len(moved), 2), float(b @ e))
+
+
+def _effective(shares: Array) -> float:
+    """Number of equal groups whose variance is as uncertain as that of groups with these shares of the information.
+
+    With independent groups of equal noise (Bell & McCaffrey 2002): few that tell most count as few.
+    """
+    known = np.maximum(shares, 0.0)
+    return float(max(known.sum() ** 2 / max((known**2).sum(), 1e-300), 2.0))
 
 
 def find_effects(columns: Columns, baseline: Baseline, period: Normal) -> list[Effect]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ SUFFIXES = (
 _KEY = re.compile(r"\{(\w+)\}")
 
 
+@lru_cache(maxsize=100_000)
 def natural_order(name: str) -> tuple[tuple[int, str], ...]:
     """Key that sorts names as people do: week 9 before week 10."""
     parts = re.split(r"([0-9]+)", name)

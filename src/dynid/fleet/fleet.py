@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -553,7 +555,7 @@ def identify_fleet(
             index.write(folder)
     results = tuple(index.results[group.robot, group.period] for group in groups)
     wanted = [item.address for own in work.of_robot(index).values() for item in comparisons(own, count)]
-    contrasts = tuple(index.contrasts[address] for address in wanted if address in index.contrasts)
+    contrasts = index.unpack(wanted, folder)
     fleet = Fleet(plan.state.equation.robot, folder, plan, results, contrasts, count, frozenset(fresh))
     if out is None:
         weakref.finalize(fleet, shutil.rmtree, folder, True)
@@ -595,9 +597,12 @@ class _Work:
         whole: compare robots whose periods were read one by one.
         """
         known, jobs = self.of_robot(index), []
+        missing: dict[str, list[PeriodLogs]] = {robot: [] for robot in known}
+        for group in self.groups:
+            if not index.is_known(group, self.sources[group.robot, group.period]):
+                missing[group.robot].append(group)
         for robot, done in known.items():
-            own = [group for group in self.groups if group.robot == robot]
-            left = [group for group in own if not index.is_known(group, self.sources[group.robot, group.period])]
+            left = missing[robot]
             addresses = {item.address for item in comparisons(done, self.baseline)}
             common: dict[str, Any] = {
                 "robot": robot, "folder": str(self.folder), "plan": str(self.folder / "plan.json"),
@@ -729,7 +734,9 @@ def _try(name: str, work: Callable[[], T], reasons: list[Message]) -> T | None:
 def _sample(groups: Sequence[PeriodLogs]) -> Iterator[PeriodLogs]:
     """Periods spread over robots and time, all of them in the end."""
     robots = list(dict.fromkeys(group.robot for group in groups))
-    of_robot = {robot: [group for group in groups if group.robot == robot] for robot in robots}
+    of_robot: dict[str, list[PeriodLogs]] = {robot: [] for robot in robots}
+    for group in groups:
+        of_robot[group.robot].append(group)
     seen = set[tuple[str, str]]()
     some = [robots[k * len(robots) // SAMPLE] for k in range(SAMPLE)] if len(robots) > SAMPLE else robots
     most = max(map(len, of_robot.values()))
@@ -746,18 +753,22 @@ def _baseline_periods(groups: Sequence[PeriodLogs], baseline: int | None) -> int
     """Number of baseline periods."""
     if baseline is not None:
         return baseline
-    most = max(sum(group.robot == robot for group in groups) for robot in {group.robot for group in groups})
+    most = max(Counter(group.robot for group in groups).values())
     return max(1, min(BASELINE, most // 2))
 
 
 @dataclass(eq=False)
 class _Index:
-    """What is known of a fleet: SHA-256 of logs, results by robot and period, comparisons by address."""
+    """What is known of a fleet: SHA-256 of logs, results by robot and period, comparisons by address.
+
+    Comparisons stay packed, with a place in `hypotheses`, until they are asked for.
+    """
 
     plan: str
     marks: dict[str, str] = field(default_factory=dict)
     results: dict[tuple[str, str], PeriodResult] = field(default_factory=dict)
-    contrasts: dict[str, Contrast] = field(default_factory=dict)
+    contrasts: dict[str, list[Any]] = field(default_factory=dict)
+    hypotheses: dict[Any, int] = field(default_factory=dict)
     sources: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @staticmethod
@@ -768,7 +779,7 @@ class _Index:
             data = json.loads((folder / INDEX).read_text(encoding="utf-8"))
             if (data["format"], data["version"], data["plan"]) != (*INDEX_FORMAT, plan):
                 return index
-            names, tested = data["names"], data["hypotheses"]
+            names = data["names"]
             results = [
                 PeriodResult.from_record({
                     **row, "names": names[row["names"]], "values": unpack_numbers(row["values"]),
@@ -776,10 +787,9 @@ class _Index:
                 })
                 for row in data["results"]
             ]  # fmt: skip
-            index.contrasts = {
-                address: Contrast(robot, period, _unpack_effects(tested[which], unpack_numbers(numbers)), *rest)
-                for address, (robot, period, which, numbers, *rest) in data["contrasts"].items()
-            }
+            tested = [tuple(map(tuple, several)) for several in data["hypotheses"]]
+            index.hypotheses = {several: k for k, several in enumerate(tested)}
+            index.contrasts = data["contrasts"]
             index.marks = data["marks"]
             index.results = {(r.robot, r.period): r for r in results}
             index.sources = {(robot, period): text for robot, period, text in data["sources"]}
@@ -789,23 +799,33 @@ class _Index:
 
     def write(self, folder: Path) -> None:
         """Write the index, atomically; what all robots have in common once."""
-        names, tested = dict[Any, int](), dict[Any, int]()
+        names = dict[Any, int]()
         results = [
             {**r.record(), "names": names.setdefault(r.names, len(names)), "values": pack_numbers(r.values),
              "sigma": pack_numbers(r.sigma)}
             for r in self.results.values()
         ]  # fmt: skip
-        contrasts = {}
-        for address, c in self.contrasts.items():
-            which = tested.setdefault(tuple((e.kind, e.joint, e.rank) for e in c.effects), len(tested))
-            numbers = pack_numbers(x for e in c.effects for x in _effect_numbers(e))
-            contrasts[address] = [c.robot, c.period, which, numbers, c.baseline, c.own, c.temperature, c.rigid]
         data = {
             "format": INDEX_FORMAT[0], "version": INDEX_FORMAT[1], "plan": self.plan, "marks": self.marks,
-            "names": list(names), "hypotheses": list(tested), "results": results, "contrasts": contrasts,
+            "names": list(names), "hypotheses": list(self.hypotheses), "results": results, "contrasts": self.contrasts,
             "sources": [[*key, text] for key, text in self.sources.items()],
         }  # fmt: skip
         write_text(folder / INDEX, json.dumps(data))
+
+    def unpack(self, addresses: Iterable[str], folder: Path) -> tuple[Contrast, ...]:
+        """Comparisons that are known, of some addresses; folder: of the index."""
+        tested, found = list(self.hypotheses), []
+        try:
+            for address in addresses:
+                if address in self.contrasts:
+                    robot, period, which, numbers, *rest = self.contrasts[address]
+                    effects = _unpack_effects(tested[which], unpack_numbers(numbers))
+                    found.append(Contrast(robot, period, effects, *rest))
+        except DAMAGE as error:
+            raise DynidError(
+                "fleet_state_damaged", "{path} is damaged", "delete it: it is made again", path=folder / INDEX
+            ) from error
+        return tuple(found)
 
     def is_known(self, group: PeriodLogs, source: str) -> bool:
         """Whether the result of a period is known, from the same logs."""
@@ -817,7 +837,11 @@ class _Index:
             key = (result.robot, result.period)
             self.results[key], self.sources[key] = result, sources[key]
         self.marks.update(report.marks)
-        self.contrasts.update(report.contrasts)
+        for address, c in report.contrasts:
+            tested = tuple((e.kind, e.joint, e.rank) for e in c.effects)
+            which = self.hypotheses.setdefault(tested, len(self.hypotheses))
+            numbers = pack_numbers(x for e in c.effects for x in _effect_numbers(e))
+            self.contrasts[address] = [c.robot, c.period, which, numbers, c.baseline, c.own, c.temperature, c.rigid]
         return {(report.robot, period) for period in report.computed}
 
 
@@ -848,11 +872,7 @@ def _run(jobs: Sequence[RobotJob], client: Any, workers: int | None, tell: Progr
         yield from map(run_robot, jobs)
         return
     distributed = _import_distributed()
-    with ExitStack() as stack:
-        if client is None:
-            client = stack.enter_context(_local_client(distributed, count))
-        elif isinstance(client, str):
-            client = stack.enter_context(_connect(distributed, client))
+    with _local_client(distributed, count) if client is None else open_client(client) as client:
         if not client.scheduler_info().get("workers"):
             tell("waiting for workers", 0.0)
         futures = client.map(run_robot, jobs, pure=False, key="dynid")
@@ -886,6 +906,16 @@ def _import_distributed() -> Any:
     return distributed
 
 
+@contextmanager
+def open_client(client: Any) -> Iterator[Any]:
+    """Context with the user's own `dask.distributed.Client`, or with one for the address of a scheduler."""
+    if not isinstance(client, str):
+        yield client
+        return
+    with _connect(_import_distributed(), client) as own:
+        yield own
+
+
 def _connect(distributed: Any, address: str) -> Any:
     """Client of a scheduler at an address."""
     if "://" not in address:
@@ -902,7 +932,22 @@ def _connect(distributed: Any, address: str) -> Any:
         ) from error  # fmt: skip
 
 
+def _wait_for_worker(client: Any, started: Sequence[subprocess.Popen[bytes]], said: Path) -> None:
+    """Wait for the first worker of a client; DynidError where all programs have ended, with what they said."""
+    while not client.scheduler_info().get("workers"):
+        if all(process.poll() is not None for process in started):
+            lines = said.read_text(encoding="utf-8", errors="replace").split("\n")
+            raise DynidError(
+                "fleet_workers_failed", "the workers ended at their start: {reason}", "{workers} needs none",
+                reason=next((line.strip()[:200] for line in reversed(lines) if line.strip()), "nothing was said"),
+                workers=Option("workers", 1),
+            )  # fmt: skip
+        time.sleep(0.05)
+
+
 THREADS = dict.fromkeys(("DYNID_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(2**26), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
+"""Memory that glibc keeps: Dask has its workers give back all that is freed at once, which takes 40 % more CPU time."""
 
 
 @contextmanager
@@ -913,7 +958,7 @@ def _local_client(distributed: Any, count: int) -> Iterator[Any]:
     """
     command = [sys.executable, "-m", "distributed.cli.dask_worker"]
     flags = ["--nthreads", "1", "--nworkers", "1", "--memory-limit", "0", "--no-dashboard", "--death-timeout", "60"]
-    environment = {**os.environ, **THREADS, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = {**MEMORY, **os.environ, **THREADS, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     started = list[subprocess.Popen[bytes]]()
     with (
         tempfile.TemporaryDirectory(prefix="dynid-dask-", ignore_cleanup_errors=True) as scratch,
@@ -923,11 +968,14 @@ def _local_client(distributed: Any, count: int) -> Iterator[Any]:
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         try:
-            for _ in range(count):
-                started.append(subprocess.Popen(
-                    [*command, cluster.scheduler_address, *flags, "--local-directory", scratch],
-                    env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                ))  # fmt: skip
+            said = Path(scratch) / "said"
+            with said.open("wb") as file:
+                for _ in range(count):
+                    started.append(subprocess.Popen(
+                        [*command, cluster.scheduler_address, *flags, "--local-directory", scratch],
+                        env=environment, stdout=subprocess.DEVNULL, stderr=file,
+                    ))  # fmt: skip
+            _wait_for_worker(client, started, said)
             yield client
         finally:
             with suppress(Exception):  # workers that are gone already

@@ -7,6 +7,7 @@ the arrays as little-endian doubles in the order in which the header names them.
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import json
 import struct
@@ -77,7 +78,7 @@ def pack_numbers(values: Iterable[float]) -> str:
 
 def unpack_numbers(text: str) -> tuple[float, ...]:
     """Numbers from what `pack_numbers` wrote."""
-    return tuple(np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").tolist())
+    return tuple(np.frombuffer(binascii.a2b_base64(text, strict_mode=True), dtype="<f8").tolist())
 
 
 def _compress(factor: ChannelFactor) -> ChannelFactor:

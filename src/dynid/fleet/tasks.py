@@ -427,7 +427,7 @@ class Comparison:
         """What it is made from."""
         kind = "baseline" if self.own else "later"
         names = self.period.robot, self.period.period
-        return _address("contrast 2", kind, *map(repr, names), *(r.key for r in self.others), self.period.key)
+        return _address("contrast 3", kind, *map(repr, names), *(r.key for r in self.others), self.period.key)
 
 
 def comparisons(results: Sequence[PeriodResult], baseline: int) -> list[Comparison]:

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
-from dynid.estimation.solve.least_squares import NoisyRows, Solution, regroup_above_noise
+from dynid.estimation.solve.least_squares import MANY, NoisyRows, Solution, regroup_above_noise, stack_rows
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -268,10 +268,40 @@ def test_friction_that_noise_tells_apart_costs_no_other_parameter() -> None:
     A = np.hstack([shapes, shapes + 1e-3 * noise, others])
     D = np.hstack([np.zeros((100, 30)), 1e-3 * rng.standard_normal((100, 30)), 1e-3 * rng.standard_normal((100, 5))])
     minor = np.arange(65) < 60
-    assert regroup_above_noise([NoisyRows(A, D, 100)], minor) is None
+    assert regroup_above_noise([NoisyRows(np.arange(A.shape[1]), A, D, 100)], minor) is None
     copied = np.hstack([A, others[:, :1] + 1e-3 * rng.standard_normal((100, 1))])  # while one that is noise is found
     more = np.hstack([D, 1e-3 * rng.standard_normal((100, 1))])
-    found = regroup_above_noise([NoisyRows(copied, more, 100)], np.append(minor, False))
+    found = regroup_above_noise([NoisyRows(np.arange(copied.shape[1]), copied, more, 100)], np.append(minor, False))
     assert found is not None
     assert found.kept == tuple(range(65))
     assert_allclose(found.matrix[60, 65], 1.0, atol=0.01)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_many_channels_merge_to_the_factor_of_all_of_them(seed: int) -> None:
+    """Parts with few and many rows, on columns of their own and on shared ones, some of which none has."""
+    rng = np.random.default_rng(seed)
+    count = 230
+    parts, wide = [], []
+    for _ in range(12):
+        columns = np.sort(rng.choice(count - 5, int(rng.integers(1, count - 5)), replace=False))
+        rows = rng.standard_normal((int(rng.integers(0, 2 * len(columns))), len(columns)))
+        rng.shuffle(columns)
+        parts.append((columns, rows))
+        wide.append(np.zeros((len(rows), count)))
+        wide[-1][:, columns] = rows
+    A, R = np.concatenate(wide), stack_rows(parts, count)
+    assert len(R) <= count
+    assert_allclose(R.T @ R, A.T @ A, rtol=1e-12, atol=1e-11)
+
+
+def test_a_chain_of_many_joints_is_solved_as_by_stacked_rows() -> None:
+    """More columns than those from which on factors are merged as triangles: the solution is that of all rows."""
+    robot = random_tree(5, joints=24)
+    motion = fourier_motion(robot, duration=6.0, rate=100.0)
+    tau = torque(robot, motion)
+    tau = tau + 1e-3 * np.random.default_rng(5).standard_normal(tau.shape)
+    result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN, estimator="ols", intervals="white")
+    assert len(result.names) > MANY
+    W, y = full(result, (robot, motion, tau))
+    assert_allclose(W @ result.values, W @ np.linalg.lstsq(W, y, rcond=None)[0], rtol=0, atol=1e-10 * abs(y).max())

@@ -65,6 +65,9 @@ def excite(
     periods: Annotated[int, typer.Option(help="how often the period is repeated")] = 1,
     points: Annotated[int | None, typer.Option(help="rows of the points shape")] = None,
     starts: Annotated[int | None, typer.Option(help="random starts")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="address of a Dask scheduler whose workers run the starts: tcp://head:8786")
+    ] = None,
     noise: Annotated[
         float | None,
         typer.Option(help="standard deviation of the noise on every row (default: 1; criterion v: 1 % of each effort)"),
@@ -148,7 +151,7 @@ def excite(
             duration=duration, harmonics=harmonics, points=points, starts=starts, seed=seed,
             periods=periods, noise=noise, task=task, margin=margin, after=after, target=target,
             rest=posture, obstacles=obstacles, floor=floor, clearance=clearance, tool_speed=tool_speed,
-            bound=bound, purpose=purpose,
+            bound=bound, purpose=purpose, client=scheduler,
         )  # fmt: skip
         if pareto:
             front = pareto_front(design, time_budget=time_budget, on_progress=report)

@@ -37,7 +37,9 @@ DELAYS, NEAR_DELAY, TRIED_DELAY = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.0
 DELAY_PROBE, MOST_DELAY_OFF, SAME_DELAY = 2e-3, 3e-3, 0.02
 """Times (s) by which delays are moved to see the error rise, and at most; relative rise that tells nothing."""
 
-LEAST_GAIN, FACTOR_STEPS, SAME_FACTOR = 1.3, 8, 0.01
+LEAST_GAIN, FACTORS, LEAST_DIP = 1.3, tuple(float(x) for x in np.geomspace(1e-3, 1e3, 19)), 1e-3
+"""Least factor of a torque, those that are tried, and by how much the error must be less than beside one of them."""
+
 KNOWN_FACTORS = (1.0, np.pi / 180.0, 180.0 / np.pi)
 """Of positions, by units alone."""
 
@@ -66,8 +68,12 @@ PROMISING_AT_ONCE = 1.025
 FOLLOWED = 12
 """Changes that are looked at more closely where time is short."""
 
-ROUGH, AT_ONCE, RULED_OUT = 30, 12, 1.1
-"""Samples of rough fits, readings that are fitted at once, and error over that as recorded that rules one out."""
+ROUGH, COARSE, AT_ONCE, RULED_OUT = 30, 100, 12, 1.1
+"""Samples of rough fits, and of those that choose between pairs of changes; readings that are fitted at once, and error
+over that as recorded that rules one out."""
+
+AT_ONCE_ENTRIES = 4_000_000
+"""Entries of the products of readings that are fitted at once."""
 
 SUSPICIOUS = 0.05
 """Error from which on exchanged positions are tried quickly: where it is less, every joint is where it belongs."""
@@ -152,6 +158,30 @@ def size_of_change(r: Reading) -> float:
 # The alternatives.
 
 
+def _usual_together(ratios: Array) -> list[Array]:
+    """Gear ratios of several joints that are all usual, and to one another nearly as those given, which are not.
+
+    Where all positions are too large by much the same factor, torques hardly tell it.
+    """
+    common, found = np.array(COMMON_RATIOS), dict[tuple[float, ...], Array]()
+    if len(ratios) == 1 or np.isin(ratios, common).all():
+        return []
+    for first in common:
+        wanted = ratios * first / ratios[0]
+        usual = common[np.abs(np.log(common / wanted[:, None])).argmin(axis=1)]
+        if np.abs(np.log(usual / wanted)).max() < 2.0 * ALIKE:
+            found[tuple(usual.tolist())] = usual
+    return list(found.values())
+
+
+def _fitted_error(refit: Refit, r: Reading) -> float:
+    """Error of a fit to the samples of refits, a large one where the mechanism cannot move so."""
+    try:
+        return refit.fitted_error(r)
+    except (DynidError, np.linalg.LinAlgError):
+        return HOPELESS
+
+
 class Alternatives:
     """All single changes of a reading that are tried; thorough: those that need many refits, too.
 
@@ -188,10 +218,16 @@ class Alternatives:
 
     def fit_error(self, r: Reading) -> float:
         """Error of a fit to all samples, a large one where the mechanism cannot move so."""
-        try:
-            return self.refit.fitted_error(r)
-        except (DynidError, np.linalg.LinAlgError):
-            return HOPELESS
+        return _fitted_error(self.refit, r)
+
+    def rough_fit_error(self, r: Reading) -> float:
+        """The same of a fit to some samples, for the choice between very many."""
+        return _fitted_error(self._coarsely, r)
+
+    @cached_property
+    def _coarsely(self) -> Refit:
+        """Refits of some samples."""
+        return Refit(self.samples.thin_out(COARSE), self.refit.work)
 
     def single_changes(self, r: Reading) -> Iterator[Reading]:
         """Every reading that differs by one change: those that are common and quickly tried come first.
@@ -233,8 +269,7 @@ class Alternatives:
 
     def changes_without_size(self, r: Reading) -> Iterator[Reading]:
         """Single changes of which no size is sought: signs, orders, zeros by right angles, gravity, payloads."""
-        yield from self.torque_changes(r)
-        yield from self.torque_sign_patterns(r)
+        yield from self.torque_signs_and_orders(r)
         yield from self.sign_changes(r)
         yield from self.order_changes(r)
         yield from self.zero_steps(r)
@@ -253,15 +288,20 @@ class Alternatives:
         ranked = sorted(zip(errors[len(probes) :], range(len(changes)), strict=True))
         yield from (changes[k] for error, k in ranked[:FOLLOWED] if error < least)
         for j, sides in zip(self.revolute, zip(low.tolist(), high.tolist(), strict=True), strict=True):
-            step = self._zero_of_least_error(now, sides)
+            step = self._zero_of_least_error(now, sides) if np.isfinite(sides).all() else 0.0
             if abs(step) > LEAST_ZERO:
                 yield self._with_zero(r, j, step)
 
     def _rough_errors(self, readings: Sequence[Reading]) -> list[float]:
-        """Squared errors of free fits to a few samples."""
+        """Squared errors of free fits to a few samples, infinite of those for which there is no time."""
         found: list[float] = []
-        for k in range(0, len(readings), AT_ONCE):
-            some = [replace(x, sines=False) for x in readings[k : k + AT_ONCE]]
+        channels, _, own = self.samples.friction.shape
+        columns = own + self.samples.equation.rigid_column_count
+        size = max(1, min(AT_ONCE, AT_ONCE_ENTRIES // (channels * columns**2)))
+        for k in range(0, len(readings), size):
+            some = [replace(x, sines=False) for x in readings[k : k + size]]
+            if found and self.refit.work.is_exhausted:
+                return found + [np.inf] * (len(readings) - k)
             try:
                 found += self.roughly.squared_errors_at_once(some).tolist()
             except (DynidError, np.linalg.LinAlgError):
@@ -282,13 +322,17 @@ class Alternatives:
 
     def torque_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with other torques: reversed, of one joint or of all, exchanged, times a factor."""
+        yield from self.torque_signs_and_orders(r)
+        yield from self.gain_changes(r)
+
+    def torque_signs_and_orders(self, r: Reading) -> Iterator[Reading]:
+        """Readings with torques reversed, of one joint or of all, or exchanged."""
         for j in self.joints:
             yield replace(r, gain=with_entry(r.gain, j, -r.gain[j]))
         if self.n > 1:
             yield replace(r, gain=tuple(-x for x in r.gain))
         for move in self._moves:
             yield replace(r, tau_order=tuple(r.tau_order[k] for k in move), gain=tuple(r.gain[k] for k in move))
-        yield from self.gain_changes(r)
 
     def torque_sign_patterns(self, r: Reading) -> Iterator[Reading]:
         """Readings with the torques of several joints reversed: the signs that fit best, as physics would have them.
@@ -365,7 +409,11 @@ class Alternatives:
 
     def zero_steps(self, r: Reading) -> Iterator[Reading]:
         """Readings with zeros shifted by multiples of 90 degrees."""
-        for j in self.revolute:
+        yield from self.other_zeros(r, self.revolute)
+
+    def other_zeros(self, r: Reading, joints: Sequence[int]) -> Iterator[Reading]:
+        """Readings with the zero of one of some joints shifted by multiples of 90 degrees."""
+        for j in joints:
             yield from (self._with_zero(r, j, step) for step in STEPS)
 
     def zero_angles(self, r: Reading) -> Iterator[Reading]:
@@ -469,26 +517,46 @@ class Alternatives:
 
     def gain_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with one joint's torque times the factor that suits the other joints' parameters."""
+        if self.thorough:
+            yield from (x for j in self.joints for x in self._gains_of_least_error(r, j))
+            return
         with suppress(np.linalg.LinAlgError):
             for j, gain in zip(self.joints, ReadingTask(self.refit, r).best_torque_factors().tolist(), strict=True):
-                if self.thorough and gain > 0.0:
-                    gain *= self._further_factor(replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain)), j)
                 if 1e-3 < abs(r.gain[j]) * gain < 1e3 and max(gain, 1.0 / gain) > LEAST_GAIN:
                     yield replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain))
 
-    def _further_factor(self, r: Reading, j: int) -> float:
-        """Factor of a joint's torque beyond one step towards the best: channels count by the size of their torques.
+    def _gains_of_least_error(self, r: Reading, j: int) -> Iterator[Reading]:
+        """Readings with a joint's torque times factors at which the error is less than with others near by.
 
-        So each step changes the next one, until the size is right.
+        A regression of the torque on the others' parameters would take noise for a smaller factor.
         """
-        total, place = 1.0, self.joints.index(j)
-        for _ in range(FACTOR_STEPS):
-            factor = float(ReadingTask(self.refit, r).best_torque_factors()[place])
-            if not 0.0 < factor < np.inf or abs(np.log(factor)) < SAME_FACTOR:
-                break
-            total *= factor
-            r = replace(r, gain=with_entry(r.gain, j, r.gain[j] * factor))
-        return total
+        tried = [self._with_gain(r, j, factor) for factor in FACTORS]
+        errors = [self.fit_error(x) for x in tried]
+        for k in range(1, len(tried) - 1):
+            if errors[k] < min(errors[k - 1], errors[k + 1]) * (1.0 - LEAST_DIP):
+                found = self._with_best_gain(r, j, (FACTORS[k - 1], FACTORS[k + 1]))
+                gain = found.gain[j] / r.gain[j]
+                if 1e-3 < abs(found.gain[j]) < 1e3 and max(gain, 1.0 / gain) > LEAST_GAIN:
+                    yield found
+
+    def _with_gain(self, r: Reading, j: int, factor: float) -> Reading:
+        """The reading with a joint's torque times a factor."""
+        return replace(r, gain=with_entry(r.gain, j, r.gain[j] * factor))
+
+    def _with_best_gain(self, r: Reading, j: int, between: tuple[float, float]) -> Reading:
+        """The reading with a joint's torque times the factor, between two, at which samples are likeliest."""
+        from scipy.optimize import minimize_scalar
+
+        def error(logarithm: float) -> float:
+            try:
+                return self.refit.weighted_geometric_error(self._with_gain(r, j, float(np.exp(logarithm))))
+            except (DynidError, np.linalg.LinAlgError):
+                return HOPELESS
+
+        found = minimize_scalar(
+            error, bounds=tuple(np.log(between).tolist()), method="bounded", options={"xatol": 2e-3, "maxiter": 16}
+        )
+        return self._with_gain(r, j, float(np.exp(found.x)))
 
     def unit_and_gear_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with degrees in place of radians or the reverse, or with positions of motors: all joints or one."""
@@ -503,13 +571,32 @@ class Alternatives:
             return
         for joints in ([wide] if len(wide) > 1 else []) + [[j] for j in wide]:
             yield from self._gear_changes(r, joints, max(span[j] for j in joints))
+        yield from self._other_sides_of_gears(r)
+        scaled = {j: x for j, x in enumerate(r.q_factor) if abs(x) != 1.0}
+        if len({is_of_units(x) for x in scaled.values()}) > 1:  # units at some joints and gears at others: rarely both
+            unscaled = self._with_unscaled_joints(r, list(scaled))
+            yield from self._gear_changes(unscaled, list(scaled), max(span[j] / abs(x) for j, x in scaled.items()))
         for j in range(self.n):  # what was taken for units, or for a position alone, beside what was found since
             if abs(factor := r.q_factor[j]) != 1.0 and changed_entries(r) - {("q_factor", j), ("gain", j)}:
-                unscaled = replace(
-                    r, q_factor=with_entry(r.q_factor, j, float(np.sign(factor))),
-                    gain=with_entry(r.gain, j, float(np.sign(r.gain[j]))),
-                )  # fmt: skip
+                unscaled = self._with_unscaled_joints(r, [j])
                 yield from (x for x in self._gear_changes(unscaled, [j], span[j] / abs(factor)) if x != r)
+
+    def _with_unscaled_joints(self, r: Reading, joints: Sequence[int]) -> Reading:
+        """The reading with positions and torques of some joints as large as they were recorded."""
+        factor, gain = (
+            tuple(float(np.sign(x)) if j in joints else x for j, x in enumerate(values))
+            for values in (r.q_factor, r.gain)
+        )
+        return replace(r, q_factor=factor, gain=gain)
+
+    def _other_sides_of_gears(self, r: Reading) -> Iterator[Reading]:
+        """Readings with the torques of all motors, or of all joints, where several positions are those of motors."""
+        geared = [j for j in self.joints if not is_of_units(r.q_factor[j])]
+        for power in (0, 1) if len(geared) > 1 else ():
+            gains = {j: abs(r.q_factor[j]) ** -power for j in geared}
+            other = replace(r, gain=tuple(float(np.sign(x)) * gains.get(j, abs(x)) for j, x in enumerate(r.gain)))
+            if other != r:
+                yield other
 
     def _gear_changes(self, r: Reading, joints: Sequence[int], widest: float) -> Iterator[Reading]:
         """Readings in which the positions of joints, or positions and torques, are those of motors."""
@@ -561,6 +648,12 @@ class Alternatives:
         usual = np.where(np.abs(np.log(usual / ratios)) < 0.04, usual, whole)
         alike = [x for x in (usual, whole) if error(np.log(x)) <= 1.005 * found.fun]
         best_ratios = alike[0] if alike else ratios
+        together = [x for x in _usual_together(best_ratios) if error(np.log(x)) <= FLAT * found.fun]
+        if together:
+            some = [best_ratios, *together]
+            held = [self._own_held_out_error(reading(np.log(x))) for x in some]
+            nearest = int(np.argmin(held[1:])) + 1
+            best_ratios = some[nearest] if held[nearest] <= AS_USUAL * held[0] else best_ratios
         for k in range(len(joints)):
             others = common[np.abs(np.log(common / best_ratios[k])) > ALIKE].tolist()
             some = [np.where(np.arange(len(joints)) == k, x, best_ratios) for x in others]
@@ -662,6 +755,13 @@ class Alternatives:
         )  # fmt: skip
         return float(found.x)
 
+    def _with_best_gains(self, r: Reading) -> Reading:
+        """The reading with every factor of a torque alone where samples are likeliest."""
+        for j in self.joints:
+            if abs(r.gain[j]) != 1.0 and abs(r.q_factor[j]) == 1.0:
+                r = self._with_best_gain(r, j, (0.7, 1.4))
+        return r
+
     def refine_gravity(self, r: Reading) -> Reading:
         """The reading with gravity, where it was changed, in the direction of least error beside all other changes."""
         if r.gravity is None or r.loads:
@@ -675,13 +775,9 @@ class Alternatives:
             power = int(all(np.isclose(abs(r.gain[j]), x, rtol=0.2) for j, x in geared.items()))
             plain = self._with_gear_ratios(r, {j: 1.0 / x for j, x in geared.items()}, power)
             r = self._with_best_gear_ratios(plain, geared, power)
-        for _ in range(2):
-            gains = ReadingTask(self.refit, r).best_torque_factors().tolist()
-            for j, gain in zip(self.joints, gains, strict=True):
-                if abs(r.gain[j]) != 1.0 and abs(r.q_factor[j]) == 1.0 and 0.5 < gain < 2.0:
-                    r = replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain))
+        r = self._with_best_gains(r)
         for j, zero in enumerate(r.zero):
             if zero % (0.5 * np.pi) != 0.0:
                 r = self._with_best_zero(replace(r, zero=with_entry(r.zero, j, 0.0)), j, (zero - 0.2, zero + 0.2))
-        r = self.refine_gravity(r)
+        r = r if r.gravity is None else self._with_best_gains(self.refine_gravity(r))
         return r if r.delay == 0.0 else replace(r, delay=self.best_delays(r, r.delay)[0])

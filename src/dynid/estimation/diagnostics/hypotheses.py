@@ -57,9 +57,12 @@ SURE_DELAY, SURELY_BETTER, SURELY_EARLY = 3e-3, 1.02, 1.05
 their means, and in the geometric mean) from which on it is; more for torques that come before the positions: friction
 that turns before the motion does, as presliding does, looks like them (by 10 ms on the UR10)."""
 
-PUZZLING, BETTER_PAIR = 0.15, 1.5
+PUZZLING, BETTER_PAIR, BETTER_PAIR_BESIDE = 0.15, 1.5, 1.1
 """Error from which on pairs of changes are tried where no single one is named, and ratio from which on one is: many are
-tried."""
+tried; ratio for a pair beside or in place of a mistake that is already there."""
+
+FIRST_OF_PAIRS = 3
+"""Changes of every kind, the best, to which a second one is tried."""
 
 BETTER_IF_INCOMPLETE = 1.3
 """Held-out error over that of an alternative from which on it is named although not all others were tried."""
@@ -80,6 +83,9 @@ WORSE_WITHOUT_SINES = 1.05
 
 RULED_BY_SINES = 0.6
 """Error with position-dependent torques over that without up to which these rule the comparison."""
+
+SURE_MOTION = 1.5
+"""Error over that with other zeros or senses from which on these are sure, whatever depends on the position."""
 
 NEEDS_SINES, MAY_NEED_SINES = 0.9, 0.7
 """Error with position-dependent torques over that without up to which they take part in every comparison: on held-out
@@ -136,7 +142,7 @@ class Search:
     """Looks for the reading that explains the samples best.
 
     Alternatives are compared on some of the samples (screen) and judged on all of them (refit). budget: work that a
-    search which is not thorough may take; must_finish: all single changes are tried whatever they take.
+    search which is not thorough may take; must_finish: all single changes are tried if they do not take many times it.
     """
 
     def __init__(
@@ -145,6 +151,7 @@ class Search:
     ) -> None:  # fmt: skip
         self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
         self.budget, self.must_finish, self.is_complete = budget, must_finish, True
+        self.refit.work.limit = MOST_WORK * budget if must_finish else budget
         self.screen = self.refit
         if len(samples) > SCREENED:
             self.screen = Refit(samples.thin_out(SCREENED), self.refit.work)
@@ -202,7 +209,9 @@ class Search:
             if self.first_round is not None and self.is_exhausted:
                 break
             if self.refit.work.done > FIRST_ROUND * self.budget and not (
-                self.must_finish and min(found.values(), default=np.inf) * SURELY_WRONG > now
+                self.must_finish
+                and not self.refit.work.is_exhausted
+                and min(found.values(), default=np.inf) * SURELY_WRONG > now
             ):
                 self.is_complete = False
                 break
@@ -241,8 +250,9 @@ class Search:
         if self.thorough and np.isfinite(start.error):
             self._evaluate_best_of_each_kind(self._with_position_torques_if_needed(start.reading))
         ends = self._follow_ways(self._first_changes_to_follow(clear), start, on_progress)
-        if self.thorough and ends and min(x.error for x in ends) > PUZZLING:  # the first change may have led astray
-            pairs = self._first_changes_to_follow(sorted(self._clear_pairs(start), key=lambda x: x.error))
+        for led_astray in (True, False) if self.thorough and ends else ():  # by the first change, or by what it hides
+            now = start if led_astray else min(ends, key=lambda x: x.error)
+            pairs = self._first_changes_to_follow(sorted(self._clear_pairs(now), key=lambda x: x.error))
             ends += self._follow_ways(pairs[:1], start, on_progress)
         return self._best_with_units_first(ends) if ends else start
 
@@ -323,24 +333,27 @@ class Search:
 
     def _clear_pairs(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Pairs of changes of which neither helps alone: the best changes of every kind, each with all others."""
-        fit, found = self.alternatives.fit_error, dict[Reading, float]()
+        found = dict[Reading, float]()
         for first in self._best_of_each_kind(now.reading):
-            found |= {second: fit(second) for second in self.alternatives.changes_without_size(first)}
+            seconds = self.alternatives.changes_without_size(first)
+            found |= {second: self.alternatives.rough_fit_error(second) for second in seconds}
         before, good = self.screen.fitted_error(now.reading, limited=True), list[tuple[float, Reading]]()
         for other in sorted(found, key=lambda x: found[x])[: 2 * FOLLOWED]:
             with suppress(DynidError, np.linalg.LinAlgError):
                 good.append((self.screen.fitted_error(other, limited=True), other))
         good = sorted((x for x in good if x[0] * PROMISING < before), key=lambda x: x[0])[:FINALISTS]
         pairs = [self.evaluate_reading(other) for _, other in good]
-        least = (now.error + FLOOR) / BETTER_PAIR
+        is_mistaken = any(self._changed_parts(now.reading))
+        least = (now.error + FLOOR) / (BETTER_PAIR_BESIDE if is_mistaken else BETTER_PAIR)
         return [x for x in pairs if x.error + FLOOR < least and self.is_clearly_better(x, now)]
 
     def _best_of_each_kind(self, reading: Reading) -> list[Reading]:
-        """The best single change of every kind, by fits without limits."""
+        """The best single changes of every kind, by fits without limits to some of the samples."""
         kinds: dict[tuple[bool, ...], list[Reading]] = {}
         for other in self.alternatives.changes_without_size(reading):
             kinds.setdefault(changed_components(other, reading), []).append(other)
-        return [min(some, key=self.alternatives.fit_error) for some in kinds.values()]
+        best = (sorted(some, key=self.alternatives.rough_fit_error)[:FIRST_OF_PAIRS] for some in kinds.values())
+        return list(itertools.chain.from_iterable(best))
 
     def clear_delays(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Delays that all but friction shows: with friction of any timing, held-out errors are clearly lower."""
@@ -413,7 +426,26 @@ class Search:
             least = max(least, BETTER_LOAD)
         if self.thorough and np.isfinite(least) and self._needs_position_torques(r, now.reading):
             least = np.inf
-        return (found.error + FLOOR) * least < before + FLOOR
+        is_better = (found.error + FLOOR) * least < before + FLOOR
+        return is_better and not (self.thorough and self._is_arbitrary_motion(found, now))
+
+    def _is_arbitrary_motion(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
+        """Whether zeros or senses of joints explain a little more, but as others would, or as position torques do.
+
+        Beside torques that depend on the position, zeros that are really off matter even more than without; and where
+        another right angle does as well, the data do not know the zero.
+        """
+        r, before = found.reading, now.reading
+        is_motion = r.zero != before.zero or np.sign(r.q_factor).tolist() != np.sign(before.q_factor).tolist()
+        is_sure = (found.error + FLOOR) * SURE_MOTION < now.error + FLOOR
+        if not is_motion or is_sure or self._reverses_friction(r, before):
+            return False
+        errors = [float(self.refit.held_out_errors(replace(x, sines=True)).mean()) for x in (r, before)]
+        if errors[0] >= errors[1]:
+            return True
+        most = PROMISING * (found.error + FLOOR)
+        moved = [j for j in range(self.refit.n) if r.zero[j] != before.zero[j]]
+        return any(self.evaluate_reading(x).error + FLOOR < most for x in self.alternatives.other_zeros(r, moved))
 
     def _needs_position_torques(self, r: Reading, before: Reading) -> bool:
         """Whether a change is better only beside position-dependent torques, which absorb gravity and zeros.
@@ -479,7 +511,8 @@ class Search:
         if found == replace(start, derived=True) and self.refit.samples.velocity_lag:
             return True
         fits = fitted * BETTER_TIME < before or self._reverses_friction(found, start)
-        return fits and self.is_clearly_better(self.evaluate_reading(found), self.evaluate_reading(start))
+        some, before_it = self.evaluate_reading(found), self.evaluate_reading(start)
+        return fits and self.is_clearly_better(some, before_it) and not self._is_arbitrary_motion(some, before_it)
 
     def is_believed(self, best: EvaluatedReading) -> bool:
         """Whether the best reading that was found is named: it is a remedy, and the search for others was complete."""
@@ -529,6 +562,9 @@ class Search:
             if now[j] != before[j]:
                 entries: dict[str, Any] = {name: with_entry(now, j, before[j])}
                 found = self._simpler_if_as_good(found, replace(found.reading, **entries))
+                without = self.evaluate_reading(replace(found.reading, **entries))
+                if name == "zero" and not found.reading.springs and self._is_arbitrary_motion(found, without):
+                    found = without
         return found
 
     def _simpler_if_as_good(
@@ -654,17 +690,29 @@ class TriedData:
     may_be_good: bool
 
     @property
+    def is_too_large(self) -> bool:
+        """Whether the robot has too many joints for a quick search: its products alone would take gigabytes."""
+        channels, _, own = self.samples.friction.shape
+        return bool(channels * (own + self.samples.equation.rigid_column_count) ** 2 > MOST_ENTRIES)
+
+    @property
     def budget(self) -> float:
         """Work that every identification may spend on alternatives: less than half of its own, as measured.
 
         Its own is at least this, whatever the options: a part that is always there, and one for every row and joint.
         """
         n = len(self.samples.joints)
-        return BUDGET * (OWN_WORK[0] + OWN_WORK[1] * n + OWN_WORK[2] * n * self.rows)
+        return BUDGET * (OWN_WORK[0] + OWN_WORK[1] * n + OWN_WORK[2] * n * self.rows + OWN_WORK[3] * n**3)
 
 
-BUDGET, OWN_WORK = 0.22, (45e3, 5e3, 0.7)
-"""Share of the work of an identification, in the units of refits: once, per joint, per joint and row."""
+BUDGET, OWN_WORK = 0.22, (45e3, 5e3, 0.7, 15.0)
+"""Share of the work of an identification, in the units of refits: once, per joint, per joint and row, per cube."""
+
+MOST_ENTRIES = 6_000_000
+"""Entries of the products of all channels up to which alternatives are tried quickly: robots of about 45 joints."""
+
+MOST_WORK = 4.0
+"""Times the budget after which a search that should finish ends, too: robots of many joints."""
 
 SURELY_WRONG = 1.2
 """Error within the limits of physics over that of an alternative from which on the logs are not good as they are."""
@@ -866,7 +914,7 @@ class ReadingWords:
         now, joints = self.recorded, range(self.robot.n)
         wiring = Wiring(
             np.array(r.q_order), np.array(r.tau_order), np.sign(r.q_factor), np.sign(r.q_factor), np.sign(r.q_factor),
-            np.sign(r.gain), np.array(r.zero),
+            np.sign(r.gain), np.radians(np.round(np.degrees(r.zero), 1)),
         )  # fmt: skip
         found = list(now.wiring.then(wiring, now.gear).options(self.robot))
         kept = {option.keyword for option in found}

@@ -53,6 +53,9 @@ VELOCITY_OFF = 0.01
 LEAST_LAG, LAG_SHARE = 4e-3, 0.7
 """Lag (s) of recorded velocities, and share of the squares of that difference that it explains, to be sure of it."""
 
+SURE_LAG, SURE_LAG_SHARE = 8e-3, 0.9
+"""The same by integrals, which noise does not hide: drives filter velocities, which takes a few milliseconds."""
+
 HARMONICS = (1, 2, 3, 4, 5, 6)
 """Of the joint angle: torques that depend on the position, as those of sensors that are not round."""
 
@@ -60,8 +63,12 @@ ROWS_WORK, FIT_WORK, LIMITED_FIT_WORK = (110.0, 22.0, 1.05e-2), (75.0, 13.0), (1
 """Work of refits, in units of about 1 us: of rows with their products, of a fit, of one within limits; each once, per
 channel and, of the rows, per entry."""
 
-AT_ONCE_WORK = (10.0, 1.05e-2)
-"""The same of fits that are done at once: per channel, and per entry of the rows."""
+AT_ONCE_WORK = 10.0
+"""The same of fits that are done at once: per channel."""
+
+FEW_COLUMNS, PRODUCTS_WORK = 100, (1.5e-4, 1.2e-3, 4e-5)
+"""Columns of a channel up to which these figures hold; what more of them add: per entry of the rows and column, per
+channel and entry of the products, per cube of the columns."""
 
 MOST_SIGNS = 12
 """Channels up to which all combinations of signs are compared."""
@@ -249,14 +256,43 @@ class KeptSamples:
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
-    """First and second derivatives of the positions, None where the velocities are these for all that can be seen."""
+    """Velocities and accelerations of the positions, None where the recorded ones are these for all that can be seen.
+
+    Derivatives of the positions or, where recorded velocities surely come late or early, these at the right time:
+    positions may be too noisy for derivatives.
+    """
     from scipy.interpolate import CubicSpline
 
+    lag = _lag_of_velocities(pieces)
+    if abs(lag) > SURE_LAG:
+        moved = [
+            [np.column_stack([np.interp(rows.t + lag, rows.t, column) for column in x.T]) for x in (rows.v, rows.a)]
+            for rows in pieces
+        ]
+        return np.concatenate([v for v, _ in moved]), np.concatenate([a for _, a in moved])
     splines = [CubicSpline(rows.t, rows.q) for rows in pieces]
     v, a = (np.concatenate([f(rows.t, k) for f, rows in zip(splines, pieces, strict=True)]) for k in (1, 2))
     recorded = np.concatenate([rows.v for rows in pieces])
     off = np.sqrt(((v - recorded) ** 2).mean(axis=0) / np.maximum((recorded**2).mean(axis=0), 1e-300))
     return (v, a) if off.max() > VELOCITY_OFF else None
+
+
+def _lag_of_velocities(pieces: Sequence[Rows]) -> float:
+    """Lag (s) of velocities behind positions, by integrals: these lag by as much; 0 where a lag explains little.
+
+    An integral drifts, so that a line in time is taken off.
+    """
+    products = np.zeros((3, pieces[0].q.shape[1]))
+    for rows in pieces:
+        steps = 0.5 * np.diff(rows.t)[:, None] * (rows.v[1:] + rows.v[:-1])
+        line = np.column_stack([np.ones(len(rows.t)), rows.t - rows.t.mean()])
+        line /= np.maximum(np.linalg.norm(line, axis=0), 1e-300)
+        off = np.cumsum(np.vstack([np.zeros(steps.shape[1]), steps]), axis=0) - rows.q
+        off, v = (x - line @ (line.T @ x) for x in (off, rows.v))
+        products += np.array([(off * v).sum(axis=0), (v**2).sum(axis=0), (off**2).sum(axis=0)])
+    across, power, squares = np.maximum(products, [[-np.inf], [1e-300], [1e-300]])
+    lag, share = float(np.median(-across / power)), float(np.median(across**2 / (power * squares)))
+    return lag if share > SURE_LAG_SHARE else 0.0
 
 
 def _friction_columns(
@@ -392,9 +428,29 @@ class NormalEquations:
 
 @dataclass(slots=True)
 class Work:
-    """Work of refits so far, counted, not timed: the same everywhere."""
+    """Work of refits so far, counted, not timed: the same everywhere; limit: from which on no more should be begun."""
 
     done: float = 0.0
+    limit: float = np.inf
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the limit is reached."""
+        return self.done > self.limit
+
+
+def _rows_work(rows: Array) -> float:
+    """Work of rows (..., channels, N, k) and their products."""
+    k = rows.shape[-1]
+    more = PRODUCTS_WORK[1] * rows.size // rows.shape[-2] * k if k > FEW_COLUMNS else 0.0
+    return float((ROWS_WORK[2] + PRODUCTS_WORK[0] * max(k - FEW_COLUMNS, 0)) * rows.size + more)
+
+
+def _fit_work(channels: int, columns: int) -> float:
+    """Work of a fit beyond that of one with few columns."""
+    if columns <= FEW_COLUMNS:
+        return 0.0
+    return PRODUCTS_WORK[1] * channels * columns**2 + PRODUCTS_WORK[2] * columns**3
 
 
 class Refit:
@@ -462,8 +518,7 @@ class Refit:
         if sines:
             phase = motion.q.T[list(samples.joints), :, None] * np.array(HARMONICS)
             rows[:, :, own : own + sines], rows[:, :, own + sines : own + 2 * sines] = np.sin(phase), np.cos(phase)
-        once, per_channel, per_entry = ROWS_WORK
-        self.work.done += once + per_channel * C + per_entry * rows.size
+        self.work.done += ROWS_WORK[0] + ROWS_WORK[1] * C + _rows_work(rows)
         return NormalEquations(rows, self.delayed_torques(reading.delay)[0], limits, positive)
 
     def _write_friction(self, reading: Reading, motion: Motion, rows: Array) -> None:
@@ -497,7 +552,7 @@ class Refit:
         rows[..., count:] = rigid.transpose(2, 0, 3, 1)
         for one, reading, motion in zip(rows, different.values(), motions, strict=True):
             self._write_friction(reading, motion, one)
-        self.work.done += AT_ONCE_WORK[0] * C * len(readings) + AT_ONCE_WORK[1] * rows.size
+        self.work.done += (AT_ONCE_WORK * C + _fit_work(C, rows.shape[-1])) * len(readings) + _rows_work(rows)
         tau, power, spread = self.delayed_torques(readings[0].delay)
         turned = rows.transpose(0, 1, 3, 2)
         reduced = Reduced.from_products(turned @ rows, turned @ tau, count)
@@ -643,7 +698,9 @@ class Refit:
     def _add_fits(self, count: int, *, limited: bool) -> None:
         """Add fits to the work done."""
         once, per_channel = LIMITED_FIT_WORK if limited else FIT_WORK
-        self.work.done += count * (once + per_channel * len(self.samples.joints))
+        C, _, own = self.samples.friction.shape
+        more = _fit_work(C, own + self.samples.equation.rigid_column_count)
+        self.work.done += count * (once + per_channel * C + more)
 
     def weighted_geometric_error(self, reading: Reading) -> float:
         """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
@@ -658,7 +715,7 @@ class Refit:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
-            self.work.done += ROWS_WORK[2] * task.equations.rows.size
+            self.work.done += _rows_work(task.equations.rows)
             self._add_fits(len(FOLDS), limited=True)
             weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
             left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(len(FOLDS))]

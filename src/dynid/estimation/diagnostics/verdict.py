@@ -73,6 +73,12 @@ class Verdict:
         others = [other for other in self.reasons if self.level != "good" and other.code != reason.said.code]
         return replace(self, level=level, reasons=(reason.said, *others), next_step=reason.next_step)
 
+    def without_mistakes(self) -> Verdict:
+        """Return the verdict once all alternatives were tried for nothing: they are not what to do next."""
+        if self.next_step.facts["action"] != "diagnose":
+            return self
+        return replace(self, next_step=_next_step(self.next_step.code, "report", (), LOOK_AT_RESIDUALS))
+
     def with_next_command(self, call: Call) -> Verdict:
         """Return the verdict with the next step as a command, now that the call is known."""
         facts = dict(self.next_step.facts)
@@ -472,11 +478,14 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
     return []
 
 
+LOOK_AT_RESIDUALS = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
+
+
 def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
     """Reasons for the levels "usable" and "weak" by errors, with the channels that are predicted poorly."""
     of_plate = evidence.is_plate and not evidence.torques_decide
     action, options = _action_on_large_errors(evidence)
-    step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
+    step = LOOK_AT_RESIDUALS
     if action == "diagnose":
         step = "try other signs, orders, zeros, units and payloads; only then look for missing friction"
     elif options:

@@ -160,19 +160,24 @@ def group_normal_equations(
     """Z'Z and Z'e of the rows of a group, Z those of the whitened unknowns."""
     gram, rhs = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
     for piece in pieces:
-        for c, factor in enumerate(piece.factors):
-            if not len(factor.R):
-                continue
+        seen = [(c, factor.R) for c, factor in enumerate(piece.factors) if len(factor.R)]
+        Z, e = np.empty((sum(len(R) for _, R in seen), solution.rank)), list[Array]()
+        start, score = 0, np.zeros(len(unknowns))
+        for c, rows in seen:
             place = unknowns.place[piece.log, unknowns.channels[c]]
             used = place >= 0
-            R = (factor.R[:, :-1] if used.all() else factor.R[:, :-1][:, used]) / solution.noise[c]
-            residual = factor.R[:, -1] / solution.noise[c] - R @ solution.values[place[used]]
+            R = (rows[:, :-1] if used.all() else rows[:, :-1][:, used]) / solution.noise[c]
+            e.append(rows[:, -1] / solution.noise[c] - R @ solution.values[place[used]])
             if piece.weight:
-                Z = R @ inverse[place[used]]
-                gram += piece.weight * (Z.T @ Z)
-                rhs += piece.residual_weight * (Z.T @ residual)
+                np.matmul(R, inverse[place[used]], out=Z[start : start + len(R)])
+                start += len(R)
             else:
-                rhs += piece.residual_weight * (inverse[place[used]].T @ (R.T @ residual))
+                score[place[used]] += R.T @ e[-1]
+        if piece.weight and seen:
+            gram += piece.weight * (Z.T @ Z)
+            rhs += piece.residual_weight * (Z.T @ np.concatenate(e))
+        elif seen:
+            rhs += piece.residual_weight * (inverse.T @ score)
     return gram, rhs
 
 

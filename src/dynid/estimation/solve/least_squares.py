@@ -38,6 +38,11 @@ SURE = 10.0
 SILENT = 1e-4
 """A channel without any signal counts as one of this share of the largest."""
 
+MANY = 200
+"""Unknowns from which on rows are merged channel by channel: stacked, most of them would be zero."""
+
+Indices = NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
@@ -118,8 +123,9 @@ def solve(
     noise = np.ones(channels) if noise is None else noise
     regrouping, known = None, False
     solution = None
+    rows = ChannelRows.from_factors(unknowns, factors)
     for _ in range(1 if fixed_noise else ITERATIONS if weighted else 2):
-        A, b = stack_weighted_rows(unknowns, factors, noise)
+        A, b = rows.stack(noise)
         if prior is not None:
             A, b = np.concatenate([A, prior[0]]), np.concatenate([b, prior[1]])
         if not known:
@@ -137,14 +143,92 @@ def solve(
 
 
 def stack_weighted_rows(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, Array]:
-    """Stack the rows of all factors, each divided by the noise of its channel."""
-    parts = [
-        (rows / noise[c], right / noise[c])
-        for log, of_log in factors.items()
-        for c, factor in enumerate(of_log)
-        for rows, right in [unknowns.rows_of_factor(log, c, factor)]
-    ]
-    return np.concatenate([rows for rows, _ in parts]), np.concatenate([right for _, right in parts])
+    """Rows of all factors, each divided by the noise of its channel, and right sides: stacked, or what counts of it."""
+    return ChannelRows.from_factors(unknowns, factors).stack(noise)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelRows:
+    """Rows of all channels on the unknowns and, as the last column, right sides: parts of channel, columns and rows."""
+
+    parts: tuple[tuple[int, Indices, Array], ...]
+    count: int
+
+    @staticmethod
+    def from_factors(unknowns: Unknowns, factors: Factors) -> ChannelRows:
+        """Rows of every log and channel; where unknowns are many, those of a channel on the same ones joined."""
+        parts, count = list[tuple[int, Indices, Array]](), len(unknowns)
+        for log, of_log in factors.items():
+            for c, factor in enumerate(of_log):
+                place = unknowns.place[log, unknowns.channels[c]]
+                used = np.append(place >= 0, True)
+                parts.append((c, np.append(place, count)[used], factor.R[:, used]))
+        return ChannelRows(tuple(parts if count < MANY else _join_logs(parts, count + 1)), count)
+
+    def stack(self, noise: Array) -> tuple[Array, Array]:
+        """Rows (k, unknowns) divided by the noise (channels,), and right sides (k,)."""
+        both = stack_rows([(columns, rows / noise[c]) for c, columns, rows in self.parts], self.count + 1)
+        return both[:, :-1], both[:, -1]
+
+
+def _join_logs(parts: Sequence[tuple[int, Indices, Array]], count: int) -> list[tuple[int, Indices, Array]]:
+    """Triangular factors of the rows of one channel on the same columns, those that no other part has in front."""
+    joined = dict[tuple[int, bytes], list[tuple[int, Indices, Array]]]()
+    for part in parts:
+        joined.setdefault((part[0], part[1].tobytes()), []).append(part)
+    found = []
+    rank, _ = _rank_columns([same[0][1] for same in joined.values()], count)
+    for same in joined.values():
+        channel, columns, _ = same[0]
+        turned = np.argsort(rank[columns])
+        found.append((channel, columns[turned], _triangle(np.concatenate([rows[:, turned] for *_, rows in same]))))
+    return found
+
+
+def _triangle(rows: Array) -> Array:
+    """Triangular factor of rows (k, columns): themselves where they are triangular."""
+    if len(rows) <= rows.shape[1] and not np.tril(rows, -1).any():
+        return rows
+    return np.asarray(np.linalg.qr(rows, mode="r"))
+
+
+def _rank_columns(parts: Sequence[Indices], count: int) -> tuple[Indices, Indices]:
+    """Rank (count,) of every column, those that few parts have first, and how many have it."""
+    seen, rank = np.bincount(np.concatenate(parts), minlength=count), np.empty(count, dtype=np.int64)
+    rank[np.argsort(seen, kind="stable")] = np.arange(count)
+    return rank, seen
+
+
+def stack_rows(parts: Sequence[tuple[Indices, Array]], count: int) -> Array:
+    """Stack rows (k, columns) of parts on all columns; where these are many, a factor R with the same R'R.
+
+    That is found by merging triangles into one another: columns that only one part has cost nothing, and nothing is
+    multiplied that the parts do not have.
+    """
+    if count <= MANY:
+        wide = np.zeros((sum(len(rows) for _, rows in parts), count))
+        start = 0
+        for columns, rows in parts:
+            wide[start : start + len(rows), columns] = rows
+            start += len(rows)
+        return wide
+    rank, seen = _rank_columns([columns for columns, _ in parts], count)
+    total = np.zeros((count, count), order="F")
+    for columns, rows in parts:
+        turned = np.argsort(rank[columns])
+        at, triangle = rank[columns[turned]], _triangle(rows[:, turned])
+        alone = min(int(np.count_nonzero(seen[columns] == 1)), len(triangle))
+        total[at[:alone, None], at] = triangle[:alone]
+        rest = triangle[alone:, alone:]
+        if rest.size:
+            first = int(at[alone])
+            wide = np.zeros((len(rest), count - first), order="F")
+            wide[:, at[alone:] - first] = rest
+            corner = np.asfortranarray(total[first:, first:])
+            merged, *_, info = scipy.linalg.lapack.dtpqrt(min(wide.shape), min(32, count - first), corner, wide)
+            assert info == 0
+            total[first:, first:] = merged
+    return np.asarray(total[:, rank])
 
 
 def find_regrouping(A: Array, constraints: Constraints | None) -> Regrouping | None:
@@ -158,12 +242,13 @@ def find_regrouping(A: Array, constraints: Constraints | None) -> Regrouping | N
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyRows:
-    """Weighted rows A (k, unknowns) of a channel, standing for `count`, and what noise of the motion gives of them.
+    """Weighted rows A (k, columns) of a channel, standing for `count`, and what noise of the motion gives of them.
 
-    D (l, unknowns): rows with E[D'D] the part of A'A that comes from noise, which is all of it in directions that the
-    motion does not excite.
+    columns: which unknowns. D (l, columns): rows with E[D'D] the part of A'A that comes from noise, which is all of it
+    in directions that the motion does not excite.
     """
 
+    columns: Indices
     A: Array
     D: Array
     count: int
@@ -178,10 +263,10 @@ def regroup_above_noise(
     left of it in D by the same combination. minor (unknowns,): friction that comes first and is kept in any case;
     what is left of it by noise only takes nothing off the others, which would make them as noisy.
     """
-    A, D = np.concatenate([part.A for part in parts]), np.concatenate([part.D for part in parts])
+    count = len(minor)
+    A, D = (stack_rows([(part.columns, getattr(part, x)) for part in parts], count) for x in "AD")
     if constraints is not None and len(constraints.matrix):
         A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
-    count = A.shape[1]
     Q, noise, kept, dropped, clear = np.zeros((len(A), count)), np.zeros((len(D), count)), list[int](), list[int](), 0
     for k in np.argsort(~minor, kind="stable").tolist():
         x, d, used = A[:, k], D[:, k], slice(0, clear)
@@ -201,24 +286,27 @@ def regroup_above_noise(
     matrix = np.zeros((len(kept), count))
     matrix[np.arange(len(kept)), kept] = 1.0
     for k in dropped:
-        matrix[:, k] = _column_shares_above_noise(parts, kept, k)
+        matrix[:, k] = _column_shares_above_noise(parts, kept, k, count)
     return Regrouping(tuple(kept), matrix)
 
 
-def _column_shares_above_noise(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
+def _column_shares_above_noise(parts: list[NoisyRows], kept: list[int], k: int, count: int) -> Array:
     """Shares (kept,) of column k in the columns kept, without those that are none but for noise.
 
     Rows of every channel are weighted by what is left of them; the part of noise in their products is taken off.
     """
-    A = np.concatenate([part.A for part in parts])
+    A = stack_rows([(part.columns, part.A) for part in parts], count)
     scale = np.linalg.norm(A[:, kept], axis=0) + 1e-300
-    direction = A[:, k] - A[:, kept] @ (np.linalg.lstsq(A[:, kept] / scale, A[:, k], rcond=None)[0] / scale)
-    bounds = np.cumsum([len(part.A) for part in parts])[:-1]
-    pieces = zip(np.split(direction, bounds), parts, strict=True)
-    left = np.array([np.sqrt(float(x @ x) / max(part.count, 1)) for x, part in pieces])
+    direction = np.zeros(count)
+    direction[kept] = -(np.linalg.lstsq(A[:, kept] / scale, A[:, k], rcond=None)[0] / scale)
+    direction[k] = 1.0
+    power = [float(((part.A @ direction[part.columns]) ** 2).sum()) / max(part.count, 1) for part in parts]
+    left = np.sqrt(np.array(power))
     left = np.maximum(left, 1e-6 * left.max()) + 1e-300
-    A = np.concatenate([part.A / s for part, s in zip(parts, left, strict=True)])
-    D = np.concatenate([part.D / s for part, s in zip(parts, left, strict=True)])
+    A, D = (
+        stack_rows([(part.columns, getattr(part, x) / s) for part, s in zip(parts, left, strict=True)], count)
+        for x in "AD"
+    )
     some = list(range(len(kept)))
     while some:
         columns = A[:, [kept[i] for i in some]]
@@ -251,7 +339,9 @@ def _solve_once(
 ) -> Solution:
     """Weighted least squares with the given noise of every channel."""
     free, fixed = _free_directions(len(unknowns), regrouping, constraints)
-    reduced, right = A @ free, b - A @ fixed
+    kept = slice(None) if regrouping is None else list(regrouping.kept)
+    has_constraints = constraints is not None and len(constraints.matrix)
+    reduced, right = (A @ free, b - A @ fixed) if has_constraints else (A[:, kept], b)
     scale = np.linalg.norm(reduced, axis=0)
     scale[scale == 0.0] = 1.0
     Q, R = np.linalg.qr(reduced / scale)

@@ -246,7 +246,9 @@ def _check_rank_of_block(block: Array, D: Array, i: int, levels: Levels, unknown
     why = ""
     if len(kept) == len(own):
         count = sum(of_log[levels.order[i]].count for of_log in factors.values())
-        regrouping = regroup_above_noise([NoisyRows(block, D, count)], np.zeros(len(own), dtype=np.bool_))
+        regrouping = regroup_above_noise(
+            [NoisyRows(np.arange(len(own)), block, D, count)], np.zeros(len(own), dtype=np.bool_)
+        )
         if regrouping is None:
             return
         kept, why = regrouping.kept, " but for noise of the sensors"
