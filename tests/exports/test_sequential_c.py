@@ -24,7 +24,7 @@ ROBOTS = {
     "tree": lambda: random_tree(7, joints=4),
     "shuffled": lambda: random_tree(8, joints=5, shuffled=True),
     "coupled": lambda: coupled_tree(1),
-    "panda": lambda: dynid.load_robot("panda"),
+    "puma560": lambda: dynid.load_robot("puma560"),
 }
 
 
@@ -53,31 +53,27 @@ def exported(tracker: dynid.Sequential, folder: Path) -> SequentialInC:
     return SequentialInC(folder / "follow.c", tracker)
 
 
-def relative(x: Array, y: Array) -> float:
-    return float(np.abs(x - y).max() / np.abs(y).max())
-
-
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ROBOTS)
 def test_factors_and_values_are_those_of_python(name: str, model: str, tmp_path: Path) -> None:
-    """Factors to 1e-12 of their largest entry; values as far as their condition allows: predicted rows to 1e-12."""
+    """Normal equations of all samples to 1e-12; values as far as their condition allows."""
     robot = with_friction(ROBOTS[name]())
     tracker = dynid.Sequential(robot, model=model, noise=1.0, forgetting=0.999)
     code = exported(tracker, tmp_path)
     follow(tracker, code, robot)
-    assert relative(code.R, tracker.R) < 1e-12
+    assert code.difference(tracker) < 1e-12
     found = code.solve()
     assert found is not None
     assert_allclose(found, tracker.values, rtol=0.0, atol=1e-9 * np.abs(tracker.values).max())
 
 
-@pytest.mark.parametrize("model", ["torque", "power", "momentum", "energy"])
+@pytest.mark.parametrize("model", ["torque", "power", "momentum"])
 def test_unknown_geometry_in_c(model: str, tmp_path: Path) -> None:
     robot = with_friction(dynid.load_robot("scara"))
     tracker = dynid.Sequential(robot, model=model, unknown=("d", "r"), friction=("viscous",), noise=1.0)
     code = exported(tracker, tmp_path)
     follow(tracker, code, robot)
-    assert relative(code.R, tracker.R) < 1e-12
+    assert code.difference(tracker) < 1e-12
 
 
 @pytest.mark.parametrize("model", ["torque", "momentum"])
@@ -112,7 +108,7 @@ def test_wrong_samples_are_not_taken_and_too_few_give_no_values(tmp_path: Path) 
 def test_code_allocates_nothing(tmp_path: Path) -> None:
     dynid.export(dynid.Sequential(dynid.load_robot("panda"), model="momentum"), tmp_path / "follow.c")
     text = (tmp_path / "follow.c").read_text(encoding="utf-8")
-    assert not any(word in text for word in ("malloc", "calloc", "alloca", "free("))
+    assert not any(word in text for word in ("malloc", "calloc", "alloca(", "free("))
 
 
 def test_what_c_code_cannot_have_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -344,10 +344,12 @@ def write_sequential_c_code(tracker: Sequential) -> str:
     defines = "\n".join(f"#define {prefix}_{name} {x}" for name, x in sizes.items())
     names = {"STILL": repr(STILL), "LATE": repr(LATE), "ROOT": repr(float(np.sqrt(tracker.forgetting)))}
     own = [_integer_table("pick", _picked_columns(tracker)), _integer_table("start", tracker.start)]
-    own += [_integer_table("place", _places_of_entries(tracker)), *tables]
+    own += [_integer_table("place", places_of_entries(tracker)), *tables]
     own += [_integer_table("order", order), _integer_table("level", level)] if order else []
     own += [_real_table("prior", prior)] if len(prior) else []
-    own += [_real_table("readings", equation.sensor.wrench_to_readings if equation.base_channels else np.zeros((1, 6)))]
+    if not (options.is_integral and options.is_scalar):
+        plate = equation.sensor.wrench_to_readings if equation.base_channels else np.zeros((1, 6))
+        own += [_real_table("readings", plate)]
     known = equation.sensor.constant_readings(robot.gravity) if equation.base_channels else np.zeros(1)
     scale = np.asarray(equation.shapes.scale)
     own += [_real_table("known", known), _real_table("scale", scale), f"enum {{ STRIDE = {tracker.stride} }};"]
@@ -384,7 +386,7 @@ def _picked_columns(tracker: Sequential) -> list[int]:
     return picked
 
 
-def _places_of_entries(tracker: Sequential) -> list[int]:
+def places_of_entries(tracker: Sequential) -> list[int]:
     """Unknown of every entry of the packed rows; what is measured comes after the last."""
     places: list[int] = []
     for channel in tracker.equation.channels:

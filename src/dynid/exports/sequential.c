@@ -100,7 +100,7 @@ static double power(double x, int n)
 /* Rows of functions F(q, qd): sums of products of powers. */
 static void write_sheet(double sheet[][PREFIX_COLUMNS], int mode, const double *q, const double *v, const double *a)
 {
-    double value[LETTERS], slope[LETTERS], before[LONGEST + 1], gradient[LONGEST];
+    double value[LETTERS], slope[LETTERS], before[LONGEST + 1], gradient[LONGEST] = {0.0};
     int i, j, f, k, m;
     for (j = 0; j < TREE; j++)
         for (k = 0; k < PREFIX_COLUMNS; k++) sheet[j][k] = 0.0;
@@ -328,7 +328,8 @@ static void write_sheet(double sheet[][PREFIX_COLUMNS], int mode, const double *
 }
 #endif
 
-/* Entries of the packed rows that are those of a sheet, times sign; further: of friction and what is measured. */
+#if !(PREFIX_BALANCES && PREFIX_SUMMED)
+/* Entries of the packed rows that are those of a sheet, times sign. */
 static void pack_rows(double sheet[][PREFIX_COLUMNS], double sign, const double *qd, double *row)
 {
     int c, e, i, j;
@@ -349,7 +350,9 @@ static void pack_rows(double sheet[][PREFIX_COLUMNS], double sign, const double 
             row[e] = sign * x;
         }
 }
+#endif
 
+/* Entries of friction and of what is measured. */
 static void pack_measured(const double *q, const double *qd, const double *tau, const double *reaction, double *row)
 {
     int c, e, j;
@@ -453,13 +456,16 @@ static int advance_balance(PREFIX_sequential *s, double t)
     return 1;
 }
 
-/* Adds a sample; returns 1, or 0 where it is not finite or not after the one before: then nothing has changed.
+/* Adds a sample; returns 1, or 0 where it lacks something, is not finite or not after the one before: nothing has
+ * changed then.
  * Arguments that the model does not take may be null pointers (t: any number). */
 int PREFIX_sequential_update(PREFIX_sequential *s, double t, const double q[PREFIX_JOINTS],
     const double qd[PREFIX_JOINTS], const double qdd[PREFIX_JOINTS], const double tau[PREFIX_JOINTS],
     const double reaction[PREFIX_PLATE])
 {
     int j, ready = 1;
+    if (!q || !qd || (!PREFIX_BALANCES && !qdd) || (PREFIX_TORQUES && !tau)) return 0;
+    if (CHANNELS > PREFIX_TORQUES && !reaction) return 0;
     for (j = 0; j < N; j++) {
         if (!isfinite(q[j]) || !isfinite(qd[j])) return 0;
         if (!PREFIX_BALANCES && !isfinite(qdd[j])) return 0;

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from dynid.dynamics.friction import STILL
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import DynidError, ExportError
-from dynid.exports.c_code import FUNCTIONS, c_name_prefix
+from dynid.estimation.solve.sequential import Sequential
+from dynid.exports.c_code import FUNCTIONS, c_name_prefix, places_of_entries
 from dynid.exports.subject import ExportSubject, make_export_subject, read_robot_json, with_plain_friction
 from dynid.identifiability.numeric import random_samples
 from dynid.messages import Message, Option
@@ -146,6 +148,20 @@ class SequentialInC:
         """Triangular factors of all channels, one after the other."""
         return self.state[: self.tracker.corner[-1]]
 
+    def difference(self, tracker: Sequential) -> float:
+        """Largest difference of the normal equations R'R from a `Sequential`'s, relative to the columns' norms.
+
+        R itself is not unique where columns depend on each other. The norm of a column is the largest of all channels.
+        """
+        entries, sides = places_of_entries(tracker), []
+        norm = np.zeros(len(tracker.names) + 1)
+        for (at, past), (first, last) in zip(pairwise(tracker.start.tolist()), pairwise(tracker.corner.tolist())):
+            shape, places = (past - at, past - at), entries[at:past]
+            own, other = (x[first:last].reshape(shape) for x in (self.R, tracker.R))
+            np.maximum.at(norm, places, np.linalg.norm(other, axis=0))
+            sides.append((places, np.abs(own.T @ own - other.T @ other)))
+        return max(float((error / (np.outer(norm[k], norm[k]) + 1e-300)).max()) for k, error in sides)
+
     def update(
         self, q: Array, v: Array, a: Array | None = None, tau: Array | None = None, *, t: float = 0.0,
         reaction: Array | None = None,
@@ -186,13 +202,11 @@ def verify_sequential(path: Path, tracker: Sequential, shown: Path) -> Verificat
         given |= {"reaction": reaction[k]} if options.has_reactions else {}
         twin.update(motion.q[k], motion.v[k], **given)
         code.update(motion.q[k], motion.v[k], **given)
-    return Verification("gcc", float(np.abs(code.R - twin.R).max() / np.abs(twin.R).max()), remark=_SEQUENTIAL_REMARK)
+    return Verification("gcc", code.difference(twin), what="normal equations")
 
 
 TOLERANCE = 1e-9
 SAMPLES = 20
-
-_SEQUENTIAL_REMARK = " (factors after random samples, not torques)"
 
 _URDF_REMARK = " (rotor inertias added, without friction)"
 
@@ -202,24 +216,25 @@ class Verification:
     """What a file's torques are worth: largest difference over each joint's largest torque.
 
     error is NaN where the file could not be loaded for want of the software; `skipped` says which. remark: what was
-    added to the file's torques, or left out of the model's.
+    added to the file's torques, or left out of the model's. what: what is compared, of code that follows samples.
     """
 
     reader: str
     error: float
     skipped: str = ""
     remark: str = ""
+    what: str = "torques"
 
     @property
     def passed(self) -> bool:
-        """Whether the torques agree to 1e-9."""
+        """Whether they agree to 1e-9."""
         return self.error <= TOLERANCE
 
     def __str__(self) -> str:
         if self.skipped:
             return f"not verified: {self.skipped}"
         word = "verified" if self.passed else "NOT the same model"
-        return f"{word}: loaded again with {self.reader}, torques differ by {self.error:.1e} of their size{self.remark}"
+        return f"{word}: loaded again with {self.reader}, {self.what} differ by {self.error:.1e} of their size{self.remark}"
 
 
 @one_blas_thread
