@@ -403,10 +403,10 @@ def _levels_of_unknowns(tracker: Sequential) -> tuple[list[int], list[int]]:
         return [], []
     if not np.array_equal(levels.unknowns_from_blocks, levels.B.T):
         return [], []
-    level = [0] * len(tracker.names)
+    names, level = [str(name) for name in tracker.names], [0] * len(tracker.names)
     for i, own in enumerate(levels.own):
         for name in levels.names[own]:
-            level[[*tracker.names].index(name)] = i
+            level[names.index(name)] = i
     return list(levels.order), level
 
 
@@ -452,7 +452,7 @@ def _monomial_tables(tracker: Sequential) -> tuple[list[str], int]:
     return [f"enum {{ {counts} }};", *own, _real_table("offset", np.zeros(n))], found.count
 
 
-def _integer_table(name: str, values: Sequence[int] | Array) -> str:
+def _integer_table(name: str, values: Sequence[int] | NDArray[Any]) -> str:
     """C text of a constant table of whole numbers, of one or two dimensions."""
     return _constant_table("int", name, np.asarray(values, dtype=np.int64))
 

@@ -144,7 +144,7 @@ class SequentialInC:
         return int(function(ctypes.c_void_p(self.state.ctypes.data), *arguments))
 
     @property
-    def R(self) -> Array:
+    def factors(self) -> Array:
         """Triangular factors of all channels, one after the other."""
         return self.state[: self.tracker.corner[-1]]
 
@@ -155,9 +155,10 @@ class SequentialInC:
         """
         entries, sides = places_of_entries(tracker), []
         norm = np.zeros(len(tracker.names) + 1)
-        for (at, past), (first, last) in zip(pairwise(tracker.start.tolist()), pairwise(tracker.corner.tolist())):
+        corners = pairwise(tracker.corner.tolist())
+        for (at, past), (first, last) in zip(pairwise(tracker.start.tolist()), corners, strict=True):
             shape, places = (past - at, past - at), entries[at:past]
-            own, other = (x[first:last].reshape(shape) for x in (self.R, tracker.R))
+            own, other = (x[first:last].reshape(shape) for x in (self.factors, tracker.packed_factors))
             np.maximum.at(norm, places, np.linalg.norm(other, axis=0))
             sides.append((places, np.abs(own.T @ own - other.T @ other)))
         return max(float((error / (np.outer(norm[k], norm[k]) + 1e-300)).max()) for k, error in sides)
@@ -234,7 +235,8 @@ class Verification:
         if self.skipped:
             return f"not verified: {self.skipped}"
         word = "verified" if self.passed else "NOT the same model"
-        return f"{word}: loaded again with {self.reader}, {self.what} differ by {self.error:.1e} of their size{self.remark}"
+        found = f"{self.what} differ by {self.error:.1e} of their size{self.remark}"
+        return f"{word}: loaded again with {self.reader}, {found}"
 
 
 @one_blas_thread

@@ -497,7 +497,7 @@ class Sequential:
         return twin
 
     @property
-    def R(self) -> Array:
+    def packed_factors(self) -> Array:
         """Triangular factors [R | z] of all channels in one piece of memory; `corner` says where each begins."""
         return self._R
 
