@@ -580,7 +580,7 @@ WIDE, TOO_WIDE = 0.05, 0.1
 """Half width of the 95 % interval of an armature, as a share of it, from which on it is named, and is not good."""
 
 SHOWN = 6
-"""Joints with wide intervals that a verdict names, the widest first."""
+"""Joints with wide intervals that a verdict names (`{joints:6}`), the widest first."""
 
 
 def _weakly_determined(shares: Mapping[str, float]) -> list[Message]:
@@ -590,7 +590,7 @@ def _weakly_determined(shares: Mapping[str, float]) -> list[Message]:
         return []
     said = ", ".join(f"{100.0 * shares[joint]:.0f}" for joint in wide[:SHOWN])
     return [Message(
-        "armature_weakly_determined", "the armature of joints {joints:" + str(SHOWN) + "} is known to +- {shares} % "
+        "armature_weakly_determined", "the armature of joints {joints:6} is known to +- {shares} % "
         "only", "move these joints with larger accelerations, with {design}, or for longer", joints=wide, shares=said,
         design=Wording("design_excitation(purpose='actuators')", "dynid excite --for actuators"),
     )]  # fmt: skip

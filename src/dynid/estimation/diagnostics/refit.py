@@ -280,7 +280,7 @@ def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
 def _lag_of_velocities(pieces: Sequence[Rows]) -> float:
     """Lag (s) of velocities behind positions, by integrals: these lag by as much; 0 where a lag explains little.
 
-    An integral drifts, so that a line in time is taken off.
+    An integral drifts, so that a line in time is taken off. Joints that stand still tell nothing.
     """
     products = np.zeros((3, pieces[0].q.shape[1]))
     for rows in pieces:
@@ -290,9 +290,11 @@ def _lag_of_velocities(pieces: Sequence[Rows]) -> float:
         off = np.cumsum(np.vstack([np.zeros(steps.shape[1]), steps]), axis=0) - rows.q
         off, v = (x - line @ (line.T @ x) for x in (off, rows.v))
         products += np.array([(off * v).sum(axis=0), (v**2).sum(axis=0), (off**2).sum(axis=0)])
-    across, power, squares = np.maximum(products, [[-np.inf], [1e-300], [1e-300]])
-    lag, share = float(np.median(-across / power)), float(np.median(across**2 / (power * squares)))
-    return lag if share > SURE_LAG_SHARE else 0.0
+    across, power, squares = products[:, (products[1:] > 1e-100).all(axis=0)]
+    if not len(across):
+        return 0.0
+    lag, share = np.median(-across / power), np.median(across**2 / (power * squares))
+    return float(lag) if share > SURE_LAG_SHARE else 0.0
 
 
 def _friction_columns(
