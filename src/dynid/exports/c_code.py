@@ -335,14 +335,13 @@ def write_sequential_c_code(tracker: Sequential) -> str:
         "ROWS": tree + (6 if equation.base_channels else 0), "COLUMNS": columns,
         "SLOTS": tracker.span // tracker.stride, "BALANCES": int(options.is_integral),
         "SUMMED": int(options.is_scalar), "MONOMIALS": int(bool(equation.unknown)), "LEVELS": int(bool(order)),
-        "PRIOR": len(prior),
+        "PRIOR": len(prior), "STILL": repr(STILL), "LATE": repr(LATE), "ROOT": repr(float(np.sqrt(tracker.forgetting))),
     }  # fmt: skip
     lines = [f"Parameters of the robot {robot.name} sample by sample, written by dynid.", ""]
     lines += [f"Model: {options.model}; forgetting {tracker.forgetting!r}. Parameters, in the order of X:"]
     lines += [f"  [{k}] {name}, {name.unit}" for k, name in enumerate(tracker.names)]
     head = "/*\n" + "\n".join(f" * {c_comment_text(line)}".rstrip() for line in lines) + "\n */\n"
     defines = "\n".join(f"#define {prefix}_{name} {x}" for name, x in sizes.items())
-    names = {"STILL": repr(STILL), "LATE": repr(LATE), "ROOT": repr(float(np.sqrt(tracker.forgetting)))}
     own = [_integer_table("pick", _picked_columns(tracker)), _integer_table("start", tracker.start)]
     own += [_integer_table("place", places_of_entries(tracker)), *tables]
     own += [_integer_table("order", order), _integer_table("level", level)] if order else []
@@ -354,8 +353,8 @@ def write_sequential_c_code(tracker: Sequential) -> str:
     scale = np.asarray(equation.shapes.scale)
     own += [_real_table("known", known), _real_table("scale", scale), f"enum {{ STRIDE = {tracker.stride} }};"]
     text = (files("dynid.exports") / "sequential.c").read_text(encoding="utf-8")
-    text = re.sub(r"\b(STILL|LATE|ROOT)\b", lambda found: names[found[0]], text).replace("PREFIX", prefix)
-    return "\n".join([head, "#include <math.h>", "#include <string.h>", "", defines, "", *own, "", text])
+    body = text.replace("PREFIX", prefix)
+    return "\n".join([head, "#include <math.h>", "#include <string.h>", "", defines, "", *own, "", body])
 
 
 def _picked_columns(tracker: Sequential) -> list[int]:

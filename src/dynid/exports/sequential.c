@@ -74,7 +74,7 @@ static int solve_factor(const double *R, int size, double *X)
 /* Column of friction at a joint. */
 static double friction(int code, double q, double v, double unit)
 {
-    const double w = v / unit, sign = fabs(w) < STILL ? 0.0 : (w > 0.0 ? 1.0 : -1.0);
+    const double w = v / unit, sign = fabs(w) < PREFIX_STILL ? 0.0 : (w > 0.0 ? 1.0 : -1.0);
     switch (code) {
     case 0: return v;
     case 1: return sign;
@@ -412,11 +412,11 @@ static void add_rows(PREFIX_sequential *s)
     int c;
     for (c = 0; c < CHANNELS; c++) {
         const int size = start[c + 1] - start[c];
-        s->sums[c] = s->sums[c] * ROOT * ROOT + s->row[start[c + 1] - 1];
-        add_row(R, size, s->row + start[c], ROOT);
+        s->sums[c] = s->sums[c] * PREFIX_ROOT * PREFIX_ROOT + s->row[start[c + 1] - 1];
+        add_row(R, size, s->row + start[c], PREFIX_ROOT);
         R += size * size;
     }
-    s->sums[CHANNELS] = s->sums[CHANNELS] * ROOT * ROOT + 1.0;
+    s->sums[CHANNELS] = s->sums[CHANNELS] * PREFIX_ROOT * PREFIX_ROOT + 1.0;
 }
 
 /* Takes the state from one sample to the next; whether a balance is complete, whose rows are then in row. */
@@ -424,7 +424,7 @@ static int advance_balance(PREFIX_sequential *s, double t)
 {
     const double step = t - s->t;
     int e, k;
-    if (s->seen > 1 && step > LATE * s->step) {
+    if (s->seen > 1 && step > PREFIX_LATE * s->step) {
         s->seen = s->steps = s->blocks = s->slot = 0;
         for (e = 0; e < WIDTH; e++) s->block[e] = 0.0;
     }

@@ -544,7 +544,7 @@ class Sequential:
         return self._solution
 
     @cached_property
-    def levels(self) -> Levels:
+    def _levels(self) -> Levels:
         """Which parameters belong to which joint of a serial robot, for `solve_joint_by_joint`."""
         return find_levels(self.equation, self.unknowns)
 
@@ -554,7 +554,7 @@ class Sequential:
         Torques and momenta of serial robots only: their rows are block triangular. It needs neither weights nor a
         matrix of all parameters, but each joint's own block must have full rank (eq. 2.30), which is checked.
         """
-        return solve_recursively(self.unknowns, {0: self.factors}, self.levels)
+        return solve_recursively(self.unknowns, {0: self.factors}, self._levels)
 
 
 def deviations(solution: Solution) -> Array:
