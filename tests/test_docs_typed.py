@@ -254,6 +254,8 @@ def test_it_can_be_typed(
         if "--scheduler" in words:
             some = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
             cluster = stack.enter_context(distributed.LocalCluster(**some, protocol="tcp", host="127.0.0.1"))
+            client = stack.enter_context(distributed.Client(cluster))
+            stack.callback(client.retire_workers)  # a worker that ends together with its scheduler may hang
             words[words.index("--scheduler") + 1] = cluster.scheduler_address
         done = run(*words, code=None)
     assert done.code in (0, 1), done.err
