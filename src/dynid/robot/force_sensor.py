@@ -26,10 +26,20 @@ PerChannel = Annotated[Array, Numbers((None,))]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rotor:
-    """A motor's rotor: inertia (kg m^2) about its axis, unknown where NaN, turning `ratio` times as fast as its joint.
+    """Rotor of a motor.
 
-    axis: unit vector in the frame of the link that carries the motor, which is the one before the joint's link. With
-    ratio 1 and the joint's own axis it turns with the joint's link and is part of it.
+    With ratio 1 and the joint's own axis it turns with the joint's link and is part of it.
+
+    Parameters
+    ----------
+    joint : str
+        The joint that the motor drives.
+    ratio : float
+        How many times faster than its joint it turns.
+    inertia : float
+        Inertia about its axis, kg m^2, NaN where unknown.
+    axis : (3,) array
+        Unit vector in the frame of the link that carries the motor, which is the link before the joint.
     """
 
     joint: str
@@ -59,15 +69,41 @@ class Rotor:
 @accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class ForceSensor:
-    """Six-axis force plate, or part of one, between the ground and the robot's base.
+    """Six-axis force plate, or part of one, between the ground and the robot's mount.
 
-    position (3,) m and rotation (3, 3): its frame in the robot's frame 0. reference (3,): the point, in its own frame,
-    about which moments are given. sense: whose force on whom. channels: those recorded, in their order. offsets: "free"
-    or "tared" (an unknown constant per channel and run), or the known values, which are then in `offset` ("known").
-    mass, com: of what stands on the plate without moving, com in the robot's frame 0. noise: standard deviation per
-    channel, which sets the weights of the channels relative to one another. sensitivity_sigma: relative standard
-    deviation of each channel's sensitivity, which goes into the standard deviations of the parameters. rotors: of
-    motors that turn faster than their joint.
+    Parameters
+    ----------
+    position : (3,) array
+        Origin of its frame in the robot's frame 0, m.
+    rotation : (3, 3) array
+        Axes of its frame in frame 0.
+    reference : (3,) array
+        Point in its own frame about which moments are given, m.
+    sense : {"plate_on_robot", "robot_on_plate"}
+        Which of the two forces is recorded.
+    channels : tuple of str
+        Recorded channels in their order, among Fx, Fy, Fz, Mx, My, Mz.
+    offsets : {"free", "tared", "known"}
+        "free" or "tared": an unknown constant per channel and run; "known": they are in `offset`.
+    offset : (channels,) array, optional
+        Known offsets, N and N m.
+    mass : float
+        Mass of what stands on the plate without moving, kg.
+    com : (3,) array
+        Its centre of mass in frame 0, m.
+    noise : (channels,) array, optional
+        Standard deviations, N and N m, which weight the channels relative to one another.
+    sensitivity_sigma : (channels,) array, optional
+        Relative standard deviation of each channel's sensitivity, which is part of the standard deviations of the
+        parameters.
+    rotors : tuple of Rotor
+        Rotors of motors that turn faster than their joint.
+
+    Examples
+    --------
+    >>> from dynid import ForceSensor
+    >>> ForceSensor(channels=("Fz", "Mx", "My")).wrench_to_readings.shape
+    (3, 6)
     """
 
     position: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
@@ -179,7 +215,18 @@ class ForceSensor:
         return np.asarray(sign * T[[CHANNELS.index(name) for name in self.channels]])
 
     def constant_readings(self, gravity: Array) -> Array:
-        """Readings (channels,) without the robot: known offsets and the weight of what stands on the plate."""
+        """Readings without the robot: known offsets and the weight of what stands on the plate.
+
+        Parameters
+        ----------
+        gravity : (3,) array
+            Gravity in frame 0, m/s^2.
+
+        Returns
+        -------
+        (channels,) array
+            Readings, N and N m.
+        """
         force = -self.mass * gravity
         weight = self.wrench_to_readings @ np.concatenate([force, np.cross(self.com, force)])
         return np.asarray(weight if self.offset is None else weight + self.offset)

@@ -228,7 +228,19 @@ BUNDLED_MJCF = ("leg",)
 
 
 def bundled_robots() -> tuple[str, ...]:
-    """Names of the bundled robots."""
+    """Names of the bundled robots.
+
+    Returns
+    -------
+    tuple of str
+        Names that `load_robot` takes.
+
+    Examples
+    --------
+    >>> from dynid import bundled_robots
+    >>> "puma560" in bundled_robots()
+    True
+    """
     folder = resources.files("dynid.robot") / "library"
     return tuple(sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml")))
 
@@ -245,13 +257,51 @@ def load_robot(
 ) -> Robot:
     """Load a robot from a `.urdf`, an MJCF `.xml`, a `.toml` table, or by the name of a bundled robot.
 
-    `gravity` (3,) in m/s^2 replaces the file's; `floating_base` frees the base; `lock` holds joints at a
-    position (rad or m); `snap=False` keeps angles that are almost multiples of 90 degrees.
+    Parameters
+    ----------
+    source : str or path
+        File, or the name of a bundled robot (see `bundled_robots`).
+    gravity : (3,) array_like, optional
+        Gravity in frame 0, m/s^2. Default: the file's.
+    floating_base : bool
+        Whether the base moves freely.
+    lock : mapping of str to float, optional
+        Joints to hold, with their positions, rad or m.
+    snap : bool
+        Whether angles that are almost multiples of 90 degrees become exact multiples.
+    xacro : bool or mapping of str to str
+        Expand a `.xacro` file first; a mapping gives the values of its arguments.
+    package_path : path or sequence of paths
+        Folders that are ROS packages or contain some, searched for `package://` of meshes and `$(find package)` before
+        ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and COLCON_PREFIX_PATH.
 
-    `xacro=True`, or a mapping with values of its arguments, expands a `.xacro` file first. The package xacro evaluates
-    Python expressions of the file, in a restricted way and in a process with limits of time and memory: give it only
-    files that you trust. `package_path`: folders that are ROS packages or hold some, in which `package://` of meshes
-    and `$(find package)` are looked for, before those of ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and COLCON_PREFIX_PATH.
+    Returns
+    -------
+    Robot
+        The robot, with its nominal parameters where the file has them.
+
+    Raises
+    ------
+    UnknownRobotError
+        If there is no such file or bundled robot.
+    RobotFileError
+        If the file has mistakes; `.problems` lists all of them.
+    DynidError
+        If `lock` names a joint that the robot does not have, or `gravity` is not three finite numbers.
+
+    Notes
+    -----
+    The package xacro evaluates Python expressions of the file, in a restricted way and in a process with limits on time
+    and memory: give it only files that you trust.
+
+    Examples
+    --------
+    >>> from dynid import load_robot
+    >>> robot = load_robot("gautier3")
+    >>> robot.joint_names
+    ('1', '2', '3')
+    >>> load_robot("gautier3", lock={"3": 0.5}).n
+    2
     """
     folders = [package_path] if isinstance(package_path, str | os.PathLike) else list(package_path)
     reading = _Reading(floating_base, lock or {}, snap, xacro, _check_package_path(folders))

@@ -14,11 +14,37 @@ from dynid.robot.transform import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Motion:
-    """Joint motion: t (N,) in s, and q, v, a (N, n), in rad, rad/s, rad/s^2 (m for prismatic joints).
+    """Joint motion of N samples and n active joints; m in place of rad for prismatic joints.
 
-    A floating base adds base_pose (N, 7): position in the world (m) and quaternion x y z w; base_velocity
-    (N, 6): linear, then angular, in the base's own frame; base_acceleration (N, 6): its time derivative in
-    that frame (the spatial acceleration, as in pinocchio).
+    Parameters
+    ----------
+    t : (N,) array
+        Time, s.
+    q : (N, n) array
+        Positions, rad.
+    v : (N, n) array
+        Velocities, rad/s.
+    a : (N, n) array
+        Accelerations, rad/s^2.
+    base_pose : (N, 7) array, optional
+        Pose of a floating base in the world: position (m) and quaternion x y z w.
+    base_velocity : (N, 6) array, optional
+        Its linear, then angular velocity, in its own frame, m/s and rad/s.
+    base_acceleration : (N, 6) array, optional
+        Time derivative of the base velocity in that frame: the spatial acceleration, as in pinocchio.
+
+    Raises
+    ------
+    MotionError
+        If the shapes disagree or a number is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion
+    >>> t = np.arange(0.0, 1.0, 0.1)[:, None]
+    >>> Motion(t[:, 0], np.sin(t), np.cos(t), -np.sin(t)).q.shape
+    (10, 1)
     """
 
     t: Array

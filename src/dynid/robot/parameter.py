@@ -9,22 +9,34 @@ ParameterKind = Literal["inertial", "rotor", "friction", "offset", "column", "mo
 
 
 class Parameter(str):
-    """Name of a parameter that knows what it names: `ZZ1`, `Fv:arm`, `Fo2@3`. As text and as a key it is its name.
+    """Name of a parameter with its meaning: `ZZ1`, `Fv:arm`, `Fo2@3`.
 
-    Attributes
+    As text and as a key of a mapping it is its name.
+
+    Parameters
     ----------
+    name : str
+        The name itself.
     symbol : str
         What the name begins with: `ZZ`, `Ia`, `Fv`, `OFx`, `X`.
     kind : str
         `inertial` and `rotor` (standard parameters), `friction` (and the other blocks of a joint), `offset` (of a
-        channel of the force plate), `column` (of the user), `model` (of unknown geometry), `gain` (of a drive).
+        channel of the force plate), `column` (of the user), `model` (of unknown geometry) or `gain` (of a drive).
     unit : str
         SI unit.
-    link, joint : str or None
-        Name of the link or joint to which it belongs.
-    log : int or None
-        Number of the log, from 1, where every log has its own; None: one for all.
+    link : str, optional
+        Name of the link to which it belongs.
+    joint : str, optional
+        Name of the joint to which it belongs.
+    log : int, optional
+        Number of the log, from 1, where every log has its own; None: one for all logs.
 
+    Examples
+    --------
+    >>> from dynid import load_robot
+    >>> name = load_robot("gautier3").parameter_names[5]
+    >>> name, name.symbol, name.unit, name.link
+    ('ZZ1', 'ZZ', 'kg m^2', '1')
     """
 
     __slots__ = ("joint", "kind", "link", "log", "symbol", "unit")
@@ -92,7 +104,18 @@ class Parameter(str):
         return self if self.log is None else Parameter(self[: -len(f"@{self.log}")], **self._identifying_fields)
 
     def of_log(self, log: int) -> Parameter:
-        """The parameter of one log, counted from 1: `Fo2` of log 3 is `Fo2@3`."""
+        """The parameter of one log, counted from 1: `Fo2` of log 3 is `Fo2@3`.
+
+        Parameters
+        ----------
+        log : int
+            Number of the log.
+
+        Returns
+        -------
+        Parameter
+            The name with the number of the log.
+        """
         return Parameter(str(self.of_all_logs), **self._identifying_fields, log=log)
 
 

@@ -24,10 +24,41 @@ Table = Annotated[Array, Numbers((None,))]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointColumn:
-    """A column named `name` in the torque of `joint`: `torque` over `positions` of the joint `of`, or a function.
+    """
 
-    The table is joined by a cubic spline; beyond its ends the end values hold. function(q, v) gets arrays (N, n) of
-    all active joints and returns (N,); it belongs to Python and cannot be written into a file.
+    Its shape is a table over the position of one joint, interpolated by a cubic spline and constant beyond its ends, or
+    a function of all joints.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column, and of its parameter.
+    joint : str
+        Joint on which the torque acts.
+    of : str
+        Joint over whose position the table is given. Default: `joint`.
+    positions : (k,) array_like, optional
+        Increasing positions of the table, rad or m.
+    torque : (k,) array_like, optional
+        Torque at these positions, N m or N.
+    function : callable, optional
+        function(q, v) of arrays (N, n) of all active joints that returns (N,). It is not written to files.
+
+    Attributes
+    ----------
+    torque of known shape and unknown size at a joint, such as a gas spring.
+        
+
+    Raises
+    ------
+    DynidError
+        If neither a table nor a function is given, or the table is wrong.
+
+    Examples
+    --------
+    >>> from dynid import JointColumn
+    >>> JointColumn("spring", "2", positions=[-1.0, 0.0, 1.0], torque=[2.0, 0.0, -2.0]).parameter
+    'spring'
     """
 
     name: str
@@ -71,7 +102,27 @@ class JointColumn:
         return Parameter(self.name, symbol=self.name, kind="column", unit="1", joint=self.joint)
 
     def values(self, joint_names: tuple[str, ...], q: Array, v: Array) -> Array:
-        """The column (N,) along a motion."""
+        """Values of the column along a motion.
+
+        Parameters
+        ----------
+        joint_names : tuple of str
+            Names of the active joints.
+        q : (N, n) array
+            Positions, rad or m.
+        v : (N, n) array
+            Velocities, rad/s or m/s.
+
+        Returns
+        -------
+        (N,) array
+            Torque for a size of 1.
+
+        Raises
+        ------
+        DynidError
+            If the function fails or returns something else.
+        """
         if self.function is not None:
             try:
                 column = np.asarray(self.function(q, v), dtype=np.float64)
@@ -120,7 +171,21 @@ Kilograms = Annotated[float, Limit(gt=0.0, le=HUGE)]
 
 @dataclass(frozen=True, slots=True)
 class JointLimits:
-    """Limits of one joint (rad, rad/s, rad/s^2, N m; m and N for prismatic joints)."""
+    """Limits of one joint; m and N in place of rad and N m for prismatic joints.
+
+    Parameters
+    ----------
+    lower : float
+        Smallest position, rad.
+    upper : float
+        Largest position, rad.
+    velocity : float
+        Largest speed, rad/s.
+    acceleration : float
+        Largest acceleration, rad/s^2.
+    effort : float
+        Largest torque, N m.
+    """
 
     lower: Annotated[float, Null(-np.inf, HUGE)] = -np.inf
     upper: Unlimited = np.inf
@@ -134,7 +199,21 @@ UNLIMITED = JointLimits()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """Limits of n joints: position (n, 2), velocity, acceleration, effort, jerk (n,), infinite where unknown."""
+    """Limits of n joints, infinite where unknown.
+
+    Parameters
+    ----------
+    position : (n, 2) array
+        Lower and upper position, rad or m.
+    velocity : (n,) array
+        Largest speed, rad/s or m/s.
+    acceleration : (n,) array
+        Largest acceleration, rad/s^2 or m/s^2.
+    effort : (n,) array
+        Largest torque or force, N m or N.
+    jerk : (n,) array
+        Largest jerk, rad/s^3 or m/s^3.
+    """
 
     position: Array
     velocity: Array
@@ -147,7 +226,18 @@ class Limits:
 
     @staticmethod
     def stack(joints: Sequence[JointLimits]) -> Limits:
-        """Stack the limits of single joints into arrays."""
+        """Stack the limits of single joints into arrays.
+
+        Parameters
+        ----------
+        joints : sequence of JointLimits
+            One per joint.
+
+        Returns
+        -------
+        Limits
+            The same limits as arrays.
+        """
         return Limits(
             freeze(np.array([(j.lower, j.upper) for j in joints]).reshape(-1, 2)),
             freeze([j.velocity for j in joints]),
@@ -165,7 +255,22 @@ DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
 
 @dataclass(frozen=True, slots=True)
 class Coupling:
-    """A gear, mimic joint or parallelogram: q_passive = sum(factor * q) + offset."""
+    """
+
+    Parameters
+    ----------
+    passive : str
+        The joint that follows.
+    factors : tuple of (str, float)
+        Joints that it follows, with their factors.
+    offset : float
+        Constant, rad or m.
+
+    Attributes
+    ----------
+    gear, mimic joint or parallelogram: q_passive = sum(factor * q) + offset.
+        
+    """
 
     passive: str
     factors: tuple[tuple[str, Finite], ...]
@@ -174,11 +279,30 @@ class Coupling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """Two points on two links that stay together in the directions `keep`; the passive joints follow.
+    """
 
-    `points` are in the two links' frames (m); `start` holds the passive joints' positions near those they
-    take when every active joint is at `at`; it selects the assembly. `texts`: the six coordinates of `points` as they
-    were written, empty where one is a number; nothing where all are.
+    Parameters
+    ----------
+    links : tuple of two str
+        Names of the two links.
+    keep : tuple of str
+        Directions in which the points or frames stay together.
+    passive : tuple of str
+        Joints that the loop makes dependent.
+    points : tuple of two (3,) arrays
+        The points in the frames of their links, m.
+    start : (passive joints,) array
+        Positions of the passive joints near those that they take when every active joint is at `at`; they select the
+        assembly mode. rad or m.
+    at : (active joints,) array, optional
+        Positions of the active joints for `start`, rad or m. Default: 0.
+    texts : tuple of str
+        The six coordinates of `points` as expressions, "" where one is a number; empty if all are.
+
+    Attributes
+    ----------
+    closed loop: two points on two links that stay together in the directions `keep`; the passive joints follow.
+        
     """
 
     links: tuple[str, str]
@@ -198,7 +322,23 @@ JointKind = Literal["revolute", "prismatic", "fixed", "floating"]
 
 @dataclass(frozen=True, slots=True)
 class MdhRow:
-    """Modified Denavit-Hartenberg row: T = Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r), rad and m."""
+    """Modified Denavit-Hartenberg row: T = Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r).
+
+    Parameters
+    ----------
+    gamma : Expression
+        Angle about z of the parent's frame, rad.
+    b : Expression
+        Length along z of the parent's frame, m.
+    alpha : Expression
+        Angle about x, rad.
+    d : Expression
+        Length along x, m.
+    theta : Expression
+        Angle about z of the joint, rad.
+    r : Expression
+        Length along z of the joint, m.
+    """
 
     gamma: Expression
     b: Expression
@@ -212,10 +352,35 @@ class MdhRow:
 class Link:
     """One link and the joint that carries it.
 
-    `placement` is the pose of the link frame in the parent's at q = 0; the joint turns about or slides along
-    the unit vector `axis` of the link frame. `parent` is an index into the robot's links, -1 for the base.
-    `inertia` holds ten standard parameters and `rotor` Ia, NaN where unknown; `zero` the symbols of
-    parameters known to be zero; `label` ends the names of the parameters.
+    Parameters
+    ----------
+    name : str
+        Name of the link.
+    joint : str
+        Name of the joint.
+    label : str
+        What the names of its parameters end with.
+    parent : int
+        Index of the parent among the robot's links, -1 for the base.
+    kind : {"revolute", "prismatic", "fixed", "floating"}
+        Kind of the joint.
+    placement : Transform
+        Pose of the link frame in the parent's frame at q = 0.
+    axis : (3,) array
+        Unit vector in the link frame about which the joint turns, or along which it slides.
+    inertia : (10,) array
+        Standard parameters XX XY XZ YY YZ ZZ (kg m^2) MX MY MZ (kg m) M (kg) about the frame's origin, NaN where
+        unknown.
+    rotor : float
+        Rotor inertia Ia on the joint side, kg m^2, NaN where unknown.
+    zero : frozenset of str
+        Symbols of the parameters that are known to be zero.
+    limits : JointLimits
+        Limits of the joint.
+    mdh : MdhRow, optional
+        Row of the table it was made from.
+    friction : tuple of (str, float)
+        Nominal friction coefficients by symbol (`Fv`, `Fc`, `Fo`), SI units.
     """
 
     name: str
@@ -233,7 +398,18 @@ class Link:
     friction: tuple[tuple[str, Finite], ...] = ()
 
     def parameter(self, symbol: str) -> Parameter:
-        """Standard parameter of the link, or Ia of its joint, by its symbol."""
+        """Standard parameter of the link, or Ia of its joint.
+
+        Parameters
+        ----------
+        symbol : str
+            `XX`, `XY`, ..., `M`, or `Ia`.
+
+        Returns
+        -------
+        Parameter
+            The parameter's name.
+        """
         if symbol == ROTOR:
             unit = "kg m^2" if self.kind == "revolute" else "kg"
             return Parameter(symbol + self.label, symbol=symbol, kind="rotor", unit=unit, joint=self.joint)
@@ -248,11 +424,21 @@ class Link:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedMasses:
-    """What others published of a robot's masses, kg: a prior for bodies, never nominal values.
+    """Published masses of a robot: a prior for its bodies, never nominal values.
 
-    `total`: of the robot as it is sold, with the base that does not move unless `includes_base` is false; `base`: of
-    that base; `links`: ten standard parameters by link, in the frames of the robot's links, NaN where only a mass or
-    a centre is published. `source`: where from, or that nothing was found.
+    Parameters
+    ----------
+    source : str
+        Where they were published, or that nothing was found.
+    total : float, optional
+        Mass of the robot as it is sold, kg.
+    includes_base : bool
+        Whether `total` includes the mount, which does not move.
+    base : float, optional
+        Mass of the mount, kg.
+    links : mapping of str to (10,) array
+        Standard parameters by link, in the frames of the robot's links; NaN where only a mass or a centre of mass is
+        published.
     """
 
     source: str
@@ -269,17 +455,71 @@ class PublishedMasses:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot:
-    """A robot: links in the order of their table (a floating base first), gravity (3,) in m/s^2 in frame 0.
+    """
 
-    `joint_names`, `n`, `limits`, the columns of a Motion and the torque channels are the active joints;
-    joints that couplings or closures make dependent are passive. `columns`: torques of known shape and unknown
-    size at a joint, such as a gas spring. `sensor`: the force plate under the base, if it is not in frame 0.
-    `unknown`: symbols and entries (`d3`) of the table whose values are nominal only. `files`: what it was loaded
-    from, hashed; nothing for a robot made in memory. `locks`: joints of the file that are held, with their positions
-    (rad or m): those of `load_robot`, and those that logs do not have. `package_path`: folders in which `package://` is
-    looked for; `description`: the URDF that a xacro file was expanded to. `published`: masses that others published,
-    which a table may state beside its nominal values. A rotor that the sensor declares with its
-    inertia J gives its joint the nominal Ia = ratio^2 J; `warnings` name values that disagreed.
+    `joint_names`, `n`, `limits`, the columns of a `Motion` and the torque channels are those of the active joints;
+    joints that couplings or closures make dependent are passive.
+
+    Parameters
+    ----------
+    name : str
+        Name of the robot.
+    links : tuple of Link
+        Links in the order of the table.
+    gravity : (3,) array
+        Gravity in frame 0, m/s^2.
+    couplings : tuple of Coupling
+        Gears, mimic joints and parallelograms.
+    closures : tuple of Closure
+        Closed loops.
+    symbols : mapping of str to float
+        Lengths (m) and angles (rad) that have a symbol in the table.
+    source : str
+        File or name that it was loaded from.
+    notes : tuple of Message
+        What was decided while loading.
+    columns : tuple of JointColumn
+        Torques of known shape and unknown size at a joint, such as a gas spring.
+    sensor : ForceSensor, optional
+        Force plate under the base, if it is not in frame 0.
+    unknown : tuple of str
+        Symbols and entries (`d3`) of the table whose values are only nominal.
+    files : tuple of InputFile
+        Files it was loaded from, with their hashes; empty for a robot made in memory.
+    warnings : tuple of Message
+        Values that disagree with one another.
+    locks : mapping of str to float
+        Joints of the file that are held, with their positions, rad or m: those of `load_robot`, and those that the logs
+        do not have.
+    package_path : tuple of str
+        Folders searched for `package://`.
+    description : str
+        URDF to which a xacro file was expanded.
+    published : PublishedMasses, optional
+        Masses that others published, which a table may state beside its nominal values.
+
+    Attributes
+    ----------
+    robot: links in the order of their table (a floating base first), and gravity.
+        
+
+    Raises
+    ------
+    DynidError
+        If gravity is not three finite numbers, if no joint moves, or if the sensor names an unknown joint.
+
+    Notes
+    -----
+    A rotor that the sensor declares with its inertia J gives its joint the nominal Ia = ratio^2 J.
+
+    Examples
+    --------
+    >>> from dynid import load_robot
+    >>> robot = load_robot("gautier3")
+    >>> robot.n, len(robot.parameter_names)
+    (3, 33)
+    >>> robot.parameter_names[:3]
+    ('XX1', 'XY1', 'XZ1')
     """
 
     name: str
@@ -354,17 +594,54 @@ class Robot:
         symbols: Mapping[str, float] | None = None,
         name: str | None = None,
     ) -> Robot:
-        """Robot of a modified Denavit-Hartenberg table; a row is a mapping as in a TOML file, angles in rad.
+        """Robot of a modified Denavit-Hartenberg table.
 
-        Keys: parent, type, gamma, b, alpha, d, theta, r; missing ones are the joint before, revolute, 0.
-        Numbers or expressions in the symbols; nothing is snapped.
+        Parameters
+        ----------
+        rows : sequence of mappings
+            One row per joint, with the keys parent, type, gamma, b, alpha, d, theta, r as in a TOML file; angles in
+            rad, lengths in m, as numbers or as expressions in the symbols. Missing keys mean the joint before,
+            revolute, and 0. Nothing is snapped.
+        gravity : (3,) array_like
+            Gravity in frame 0, m/s^2.
+        symbols : mapping of str to float, optional
+            Values of the symbols, m or rad.
+        name : str, optional
+            Name of the robot.
+
+        Returns
+        -------
+        Robot
+            The robot, with unknown inertial parameters.
+
+        Raises
+        ------
+        RobotFileError
+            If a row is wrong; all mistakes are listed.
+
+        Examples
+        --------
+        >>> from dynid import Robot
+        >>> Robot.from_mdh([{}, {"d": "L"}], symbols={"L": 0.4}).n
+        2
         """
         from dynid.robot.io.toml_table import robot_from_rows
 
         return robot_from_rows(rows, gravity=gravity, symbols=symbols or {}, name=name or "robot")
 
     def to_mdh(self) -> Robot:
-        """Return the same robot with every link in its modified Denavit-Hartenberg frame."""
+        """Return the same robot with every link in its modified Denavit-Hartenberg frame.
+
+        Returns
+        -------
+        Robot
+            The robot with transformed frames and parameters.
+
+        Raises
+        ------
+        DynidError
+            If the robot has no such frames.
+        """
         return self._in_mdh_frames
 
     @cached_property
@@ -475,7 +752,23 @@ class Robot:
         return None if base is None else total + base * (1.0 if self.floating else -1.0)
 
     def with_parameters(self, values: Array) -> Robot:
-        """Return the robot with other nominal values, in the order of `parameter_names`."""
+        """Return the robot with other nominal values.
+
+        Parameters
+        ----------
+        values : (p,) array
+            Standard parameters in SI units, in the order of `parameter_names`; NaN where unknown.
+
+        Returns
+        -------
+        Robot
+            The same robot with these values.
+
+        Raises
+        ------
+        DynidError
+            If the number of values is wrong.
+        """
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (len(self.parameter_names),):
             raise DynidError(
@@ -495,7 +788,18 @@ class Robot:
         return replace(self, links=tuple(links), warnings=())
 
     def with_sensor(self, sensor: ForceSensor | None) -> Robot:
-        """Return the robot on another force plate."""
+        """Return the robot on another force plate.
+
+        Parameters
+        ----------
+        sensor : ForceSensor or None
+            The plate; None for a plate in frame 0.
+
+        Returns
+        -------
+        Robot
+            The same robot on this plate.
+        """
         return replace(self, sensor=sensor, warnings=())
 
     @property

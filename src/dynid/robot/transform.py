@@ -105,7 +105,21 @@ def clean_rotation(R: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transform:
-    """Pose of one frame in another: rotation (3, 3) and translation (3,) in m."""
+    """Pose of one frame in another.
+
+    Parameters
+    ----------
+    rotation : (3, 3) array
+        Rotation matrix.
+    translation : (3,) array
+        Origin, m.
+
+    Examples
+    --------
+    >>> from dynid import Transform
+    >>> (Transform.identity() @ Transform.identity().inverse()).translation
+    array([0., 0., 0.])
+    """
 
     rotation: Matrix
     translation: Vector
@@ -116,7 +130,13 @@ class Transform:
 
     @staticmethod
     def identity() -> Transform:
-        """Transform between two frames that coincide."""
+        """Transform between two frames that coincide.
+
+        Returns
+        -------
+        Transform
+            Identity rotation and zero translation.
+        """
         return Transform(np.eye(3), np.zeros(3))
 
     def __matmul__(self, other: Transform) -> Transform:
@@ -126,6 +146,12 @@ class Transform:
         )
 
     def inverse(self) -> Transform:
-        """Inverse transform: T_b_a of T_a_b."""
+        """Inverse transform: T_b_a of T_a_b.
+
+        Returns
+        -------
+        Transform
+            The inverse.
+        """
         R = self.rotation.T
         return Transform(R, -R @ self.translation)
