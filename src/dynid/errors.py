@@ -19,7 +19,28 @@ FIX_THE_BASE = Wording(
 
 
 class DynidError(Exception):
-    """The root of every error that a user can cause; its text says what, where and the remedy."""
+    """The root of every error that a user can cause; its text says what is wrong, where, and what to do.
+
+    Parameters
+    ----------
+    code : str or Message
+        Identifier of what is wrong, for scripts, or the whole message.
+    what : str
+        Template of what is wrong and where; `{name}` stands for a fact.
+    remedy : str
+        Template of what to do about it.
+    **facts : Any
+        Numbers, names and options behind the text.
+
+    Examples
+    --------
+    >>> from dynid import DynidError, load_robot
+    >>> try:
+    ...     load_robot("puma650")
+    ... except DynidError as error:
+    ...     print(error.code)
+    unknown_robot
+    """
 
     message: Message
 
@@ -52,9 +73,25 @@ class DynidError(Exception):
 
 
 class RobotFileError(DynidError):
-    """A robot file has mistakes; all of them are listed in `.problems`, each with its place and remedy.
+    """
 
-    Raised with a list of messages, or with one as `RobotFileError(file, code, what, remedy, **facts)`.
+    Parameters
+    ----------
+    file : str
+        The file.
+    code : str, Message or sequence of Message
+        Code of a single problem, or all problems.
+    what : str
+        Template of what is wrong.
+    remedy : str
+        Template of what to do about it.
+    **facts : Any
+        Numbers, names and options behind the text.
+
+    Attributes
+    ----------
+    robot file has mistakes; all of them are listed in `.problems`, each with its place and remedy.
+        
     """
 
     def __init__(
@@ -69,7 +106,17 @@ class RobotFileError(DynidError):
 
 
 class UnknownRobotError(DynidError):
-    """Neither a file nor the name of a bundled robot."""
+    """Neither a file nor the name of a bundled robot.
+
+    Parameters
+    ----------
+    source : str
+        What was asked for.
+    bundled : sequence of str
+        Names of the bundled robots.
+    near : str
+        A similar name, as a clause of the message.
+    """
 
     def __init__(self, source: str, bundled: Sequence[str], near: str = "") -> None:
         self.source, self.bundled = source, tuple(bundled)
@@ -81,9 +128,25 @@ class UnknownRobotError(DynidError):
 
 
 class ExpressionError(DynidError):
-    """A length or angle in a robot file is not an expression in the file's symbols.
+    """
 
-    Raised as `ExpressionError(text, code, what, remedy, **facts)`.
+    Parameters
+    ----------
+    text : str
+        The expression.
+    code : str
+        Identifier of what is wrong.
+    what : str
+        Template of what is wrong.
+    remedy : str
+        Template of what to do about it.
+    **facts : Any
+        Numbers and names behind the text.
+
+    Attributes
+    ----------
+    length or angle in a robot file is not an expression in the file's symbols.
+        
     """
 
     def __init__(self, text: str, code: str, what: str, remedy: str = "", /, **facts: Any) -> None:
@@ -104,7 +167,24 @@ class UndecidedError(ModelError):
 
 
 class LoopError(DynidError):
-    """A closed loop cannot be closed at a sample."""
+    """
+
+    Parameters
+    ----------
+    sample : int
+        The sample, counted from 0.
+    residual : float
+        How far the loop stays open, m or rad.
+    frames : str
+        The frames that should meet.
+    time : float, optional
+        Time of the sample, s.
+
+    Attributes
+    ----------
+    closed loop cannot be closed at a sample.
+        
+    """
 
     def __init__(self, sample: int, residual: float, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, residual
@@ -116,7 +196,22 @@ class LoopError(DynidError):
 
 
 class SingularPathError(LoopError):
-    """A sample can be reached only through a singular position, beyond which the assembly mode is not determined."""
+    """
+
+    Parameters
+    ----------
+    sample : int
+        The sample, counted from 0.
+    frames : str
+        The frames of the loop.
+    time : float, optional
+        Time of the sample, s.
+
+    Attributes
+    ----------
+    sample can be reached only through a singular position, beyond which the assembly mode is not determined.
+        
+    """
 
     def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, 0.0
@@ -129,7 +224,22 @@ class SingularPathError(LoopError):
 
 
 class DeadPointError(LoopError):
-    """A closed loop is at a dead point, where the active joints do not determine the passive ones."""
+    """
+
+    Parameters
+    ----------
+    sample : int
+        The sample, counted from 0.
+    frames : str
+        The frames of the loop.
+    time : float, optional
+        Time of the sample, s.
+
+    Attributes
+    ----------
+    closed loop is at a dead point, where the active joints do not determine the passive ones.
+        
+    """
 
     def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, 0.0
@@ -150,9 +260,25 @@ class ExcitationError(DynidError):
 
 
 class LogError(DynidError):
-    """A log cannot be used as it is; says which (`.log`), what is wrong and the remedy (`.problem`).
+    """
 
-    Raised as `LogError(log, code, what, remedy, **facts)`.
+    Parameters
+    ----------
+    log : str
+        Name of the log.
+    code : str or Message
+        Identifier of what is wrong, or the whole message.
+    what : str
+        Template of what is wrong.
+    remedy : str
+        Template of what to do about it.
+    **facts : Any
+        Numbers, names and options behind the text.
+
+    Attributes
+    ----------
+    log cannot be used as it is; `.log` says which, `.problem` what is wrong and what to do.
+        
     """
 
     def __init__(self, log: str, code: str | Message, what: str = "", remedy: str = "", /, **facts: Any) -> None:
@@ -170,7 +296,7 @@ class ControllerError(DynidError):
 
 
 class UnknownGeometryError(DynidError):
-    """Model parameters without known geometry were asked of a robot that has none, or too many."""
+    """Model parameters of unknown geometry were asked of a robot that has none, or has too many."""
 
 
 class ExportError(DynidError):
@@ -186,7 +312,13 @@ class MeshRefusedError(DynidError):
 
 
 class ParserDiedError(Exception):
-    """The process that parsed a file ended before it was done; `.message` says why, in one line."""
+    """The process that parsed a file ended before it was done; `.message` says why, in one line.
+
+    Parameters
+    ----------
+    message : Message
+        The reason.
+    """
 
     def __init__(self, message: Message) -> None:
         super().__init__(str(message))

@@ -100,19 +100,32 @@ class Wording:
 
 
 class Message(str):
-    """A sentence with `.code`, `.facts` and `.remedy`; as a `str` it is the whole text in Python's words.
+    """
 
     Parameters
     ----------
     code : str
-        What it is, for scripts: words joined by underscores. It stays when the wording changes.
+        Identifier for scripts: words joined by underscores. It stays when the wording changes.
     what : str
         Template of what was noticed and where; `{name}` stands for a fact.
     remedy : str
         Template of what to do about it, if anything.
-    **facts
+    **facts : Any
         Numbers, names and options behind the sentence.
 
+    Attributes
+    ----------
+    sentence with `.code`, `.facts` and `.remedy`; as a `str` it is the whole text as Python users read it.
+        
+
+    Examples
+    --------
+    >>> from dynid import Message
+    >>> message = Message("too_short", "the log has {seconds:.1f} s", "record {least} s", seconds=2.0, least=10)
+    >>> str(message)
+    'the log has 2.0 s; record 10 s'
+    >>> message.code, message.facts["least"]
+    ('too_short', 10)
     """
 
     code: str
@@ -142,7 +155,20 @@ class Message(str):
 
     @classmethod
     def lines(cls, code: str, messages: Sequence[Message]) -> Self:
-        """Return several messages as one with a line each; its facts are their codes."""
+        """Return several messages as one with a line each; its facts are their codes.
+
+        Parameters
+        ----------
+        code : str
+            Code of the new message.
+        messages : sequence of Message
+            The messages.
+
+        Returns
+        -------
+        Message
+            One message of several lines.
+        """
         text, spoken = "\n".join(messages), "\n".join(m.for_command_line for m in messages)
         remedy = "\n".join(m.remedy for m in messages if m.remedy)
         return cls._create(text, code, {"codes": [m.code for m in messages]}, text, remedy, spoken)
@@ -157,14 +183,36 @@ class Message(str):
         return str.__str__(self)
 
     def about(self, subject: str) -> Self:
-        """Return the same message with what it is about in front: `log.csv: ...`."""
+        """Return the same message with its subject in front: `log.csv: ...`.
+
+        Parameters
+        ----------
+        subject : str
+            What it is about.
+
+        Returns
+        -------
+        Message
+            The longer message.
+        """
         subject = printable(subject)
         texts = (f"{subject}: {text}" for text in (self, self.what, self.for_command_line))
         whole, what, spoken = texts
         return self._create(whole, self.code, self.facts, what, self.remedy, spoken, self._spoken_remedy)
 
     def record(self, front: Front | None = None) -> dict[str, Any]:
-        """Return it for JSON: code, text, facts, remedy; in the words of one front, or of both."""
+        """Return the message for JSON: code, text, facts and remedy.
+
+        Parameters
+        ----------
+        front : {"python", "command line"}, optional
+            Whose names of options to use. Default: both texts.
+
+        Returns
+        -------
+        dict
+            JSON-ready data.
+        """
         facts = {name: _to_json_value(value, front or "python") for name, value in self.facts.items()}
         data: dict[str, Any] = {"code": self.code, "text": str(self), "facts": facts, "remedy": self.remedy}
         if front == "command line":
@@ -173,7 +221,18 @@ class Message(str):
 
     @classmethod
     def load(cls, data: str | Mapping[str, Any]) -> Self:
-        """Return a message from `record`, or from a sentence of an old file, which has no code."""
+        """Return a message from `record`, or from a sentence of an old file, which has no code.
+
+        Parameters
+        ----------
+        data : str or mapping
+            What `record` returned.
+
+        Returns
+        -------
+        Message
+            The message.
+        """
         if isinstance(data, cls):
             return data
         if isinstance(data, str):

@@ -37,9 +37,18 @@ MODELS: dict[str, MeasurementModel] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regressor:
-    """matrix (rows, columns): sample by sample, inside a sample by channel.
+    """Matrix of a measurement model along a motion.
 
-    columns and channels are names; support (channels, columns) says where entries can be nonzero.
+    Attributes
+    ----------
+    matrix : (N channels, columns) array
+        Sample by sample, within a sample by channel, SI units.
+    columns : tuple of str
+        Names of the parameters.
+    channels : tuple of str
+        Names of the measured channels.
+    support : (channels, columns) array of bool
+        Where entries can be nonzero.
     """
 
     matrix: Array
@@ -60,7 +69,42 @@ def find_model(name: str) -> MeasurementModel:
 def regressor(robot: Robot, motion: Motion, *, model: str = "torque", rotor_inertia: bool = True) -> Regressor:
     """Return the matrix W of a model along a motion: y = W X for the standard parameters X.
 
-    Columns are `robot.parameter_names`, without the Ia entries for `rotor_inertia=False`.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    motion : Motion
+        The motion, N samples.
+    model : str
+        Measurement model: "torque", "energy", "power", "momentum", "lagrangian_gradient" or "reaction".
+    rotor_inertia : bool
+        Whether the columns of the rotor inertias `Ia` are included.
+
+    Returns
+    -------
+    Regressor
+        Its columns are `robot.parameter_names`, with or without Ia.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, or the robot cannot have it.
+    MotionError
+        If the motion does not fit the robot.
+
+    Notes
+    -----
+    The rigid-body model is linear in the standard parameters: tau = W(q, v, a) X (Khalil & Dombre 2002).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, load_robot, regressor
+    >>> robot = load_robot("gautier3")
+    >>> rest = np.zeros((4, 3))
+    >>> W = regressor(robot, Motion(np.arange(4.0), rest, rest, rest))
+    >>> W.matrix.shape
+    (12, 33)
     """
     chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
     return _regressor_of_rows(blank, chosen.rows(stage.scene_along(chosen.observed_motion(motion))))
@@ -69,7 +113,41 @@ def regressor(robot: Robot, motion: Motion, *, model: str = "torque", rotor_iner
 def regressor_chunks(
     robot: Robot, motion: Motion, *, model: str = "torque", rotor_inertia: bool = True, size: int = 8192
 ) -> Iterator[Regressor]:
-    """Yield the same rows in chunks of at most `size` samples, in bounded memory."""
+    """Yield the rows of `regressor` in chunks, in bounded memory.
+
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    motion : Motion
+        The motion, N samples.
+    model : str
+        Measurement model, as for `regressor`.
+    rotor_inertia : bool
+        Whether the columns of the rotor inertias `Ia` are included.
+    size : int
+        Samples per chunk, at most.
+
+    Yields
+    ------
+    Regressor
+        The rows of up to `size` samples.
+
+    Raises
+    ------
+    ModelError
+        If `size` is less than one, or as for `regressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, load_robot, regressor_chunks
+    >>> robot = load_robot("gautier3")
+    >>> rest = np.zeros((5, 3))
+    >>> motion = Motion(np.arange(5.0), rest, rest, rest)
+    >>> [chunk.matrix.shape for chunk in regressor_chunks(robot, motion, size=3)]
+    [(9, 33), (6, 33)]
+    """
     if size < 1:
         raise ModelError("chunk_size_not_positive", "a chunk needs at least one sample, got {size}", size=size)
     chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
@@ -82,9 +160,40 @@ def regressor_chunks(
 def regressor_adjoint(
     robot: Robot, motion: Motion, weights: Array, *, model: str = "torque", rotor_inertia: bool = True
 ) -> tuple[Array, Array, Array]:
-    """Return (gq, gv, ga), each (N, n): the gradient of sum(weights * matrix) by q, v, a.
+    """Return the gradient of sum(weights * regressor(...).matrix) with respect to q, v and a.
 
-    weights has the shape of `regressor(...).matrix`.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    motion : Motion
+        The motion, N samples.
+    weights : array
+        Weights with the shape of `regressor(...).matrix`.
+    model : str
+        Measurement model, as for `regressor`.
+    rotor_inertia : bool
+        Whether the columns of the rotor inertias `Ia` are included.
+
+    Returns
+    -------
+    tuple of three (N, n) arrays
+        Gradients with respect to q, v and a.
+
+    Raises
+    ------
+    ModelError
+        If the weights have another shape or are not finite, or as for `regressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, load_robot, regressor_adjoint
+    >>> robot = load_robot("gautier3")
+    >>> rest = np.zeros((4, 3))
+    >>> gq, gv, ga = regressor_adjoint(robot, Motion(np.arange(4.0), rest, rest, rest), np.ones((12, 33)))
+    >>> ga.shape
+    (4, 3)
     """
     chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
     scene = stage.scene_along(chosen.observed_motion(motion))

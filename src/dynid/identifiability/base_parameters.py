@@ -251,17 +251,59 @@ def base_parameters(
 ) -> BaseParameters:
     """Return which combinations of the standard parameters a model can reveal.
 
-    Methods: `exact` (no tolerance decides: `nullspace` for open trees, ball arithmetic with a certificate for robots
-    with couplings or closures), `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random
-    samples; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's scaling procedure);
-    None takes exact where it applies, else qr. `seed` makes random positions and samples reproducible. `tared` adds
-    six free offsets to the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset). `rows`
-    and `scaling` are refused by methods that take no samples; a seed is welcome everywhere.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    model : str
+        Measurement model: "torque", "energy", "power", "momentum" or "reaction".
+    method : str, optional
+        `exact` (no tolerance decides: `nullspace` for open trees, ball arithmetic with a certificate for robots with
+        couplings or closures), `nullspace` (exact recursion), `rules` (closed form), `qr` or `svd` (random samples).
+        Default: exact where it applies, else qr.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
+    tared : bool
+        Whether six free offsets are added to the reaction model.
+    seed : int
+        Seed of random positions and samples.
+    friction : tuple of str
+        Blocks of extra columns: viscous, coulomb, offset.
+    rows : int, optional
+        Number of random samples of `qr` and `svd`. Default: three per column.
+    scaling : (float, float), optional
+        Weights (l1, l2) of the paper's scaling procedure, for `qr` and `svd`.
+    prefer : sequence of str, optional
+        Standard parameters, in order of preference, that are kept before all others and come first in `.names`; "data"
+        keeps the set whose columns are best conditioned along `log`.
+    log : Log or Motion, optional
+        Motion for `prefer="data"`.
 
-    Kept are the first independent columns in standard order. `prefer` names standard parameters, in order of
-    preference, that are tried before all others and stand first in `.names`; `prefer="data"` keeps the set whose
-    columns are best conditioned along `log` (a `Log` or `Motion`). The combinations that are identifiable do not
-    depend on the choice (`BaseParameters.change_of_basis`).
+    Returns
+    -------
+    BaseParameters
+        Kept, regrouped and unidentifiable parameters, and their relations.
+
+    Raises
+    ------
+    ModelError
+        If the model, method or a name does not exist, or an option does not apply to the method.
+    UndecidedError
+        If the exact method cannot decide a rank.
+
+    Notes
+    -----
+    XB = matrix @ X (Gautier 1991, eq. 28). By default the first independent columns in standard order are kept; which
+    combinations are identifiable does not depend on the choice (`BaseParameters.change_of_basis`).
+
+    Examples
+    --------
+    >>> from dynid import base_parameters, load_robot
+    >>> base = base_parameters(load_robot("gautier3"))
+    >>> base.count
+    16
+    >>> base.relations[1]
+    'XXR2 = XX2 - YY2 - D3**2*M3'
     """
     _refuse_unused_arguments(method, rows, scaling)
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
@@ -462,7 +504,17 @@ def _numeric_base_parameters(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MethodComparison:
-    """What several methods said: results by method, reasons where one does not apply, and a verdict."""
+    """Base parameters by several methods, side by side.
+
+    Attributes
+    ----------
+    results : dict of str to BaseParameters
+        Results by method.
+    refused : dict of str to Message
+        Reasons for methods that do not apply.
+    verdict : str
+        Whether the methods agree.
+    """
 
     results: dict[str, BaseParameters]
     refused: dict[str, Message]
@@ -473,7 +525,32 @@ class MethodComparison:
 def compare_methods(
     robot: Robot, *, model: str = "torque", rotor_inertia: bool = True, tared: bool = False, seed: int = 0
 ) -> MethodComparison:
-    """Run every method that applies; the exact one is the certificate for the others."""
+    """Run every method that applies and compare the results; the exact one is the certificate for the others.
+
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    model : str
+        Measurement model, as for `base_parameters`.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
+    tared : bool
+        Whether six free offsets are added to the reaction model.
+    seed : int
+        Seed of random positions and samples.
+
+    Returns
+    -------
+    MethodComparison
+        Result of each method, reasons for those that do not apply, and a verdict.
+
+    Examples
+    --------
+    >>> from dynid import compare_methods, load_robot
+    >>> compare_methods(load_robot("one_link")).verdict
+    'nullspace, rules, qr, svd agree on the same 3 parameters'
+    """
 
     def run_method(method: str | None) -> BaseParameters:
         return base_parameters(

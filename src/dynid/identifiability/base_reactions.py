@@ -41,9 +41,18 @@ SMALL = 1e-10
 @accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class Barycentric:
-    """names (p,) of the barycentric parameters and matrix B (p, p): b = B X, X as in `robot.parameter_names`.
+    """Barycentric parameters of a robot: b = B X, with X in the order of `robot.parameter_names`.
 
     Rotor inertias keep their names. Prismatic joints are taken at q = 0.
+
+    Attributes
+    ----------
+    robot : Robot
+        The robot.
+    names : tuple of str
+        Names of the p barycentric parameters.
+    matrix : (p, p) array
+        The matrix B.
     """
 
     robot: Robot
@@ -51,7 +60,18 @@ class Barycentric:
     matrix: Array
 
     def values(self, X: Array) -> Array:
-        """Values (p,) from the standard parameters."""
+        """Values of the barycentric parameters.
+
+        Parameters
+        ----------
+        X : (p,) array
+            Standard parameters, SI units.
+
+        Returns
+        -------
+        (p,) array
+            Barycentric parameters.
+        """
         X = np.asarray(X, dtype=np.float64)
         if X.shape != (len(self.names),):
             raise DynidError(
@@ -61,9 +81,19 @@ class Barycentric:
         return np.asarray(self.matrix @ X)
 
     def base_parameter_matrix(self, base: BaseParameters) -> Array:
-        """Matrix (count, p) from barycentric to base parameters; friction columns follow as they are.
+        """Matrix from barycentric to base parameters; friction columns follow unchanged.
 
-        Known zeros make it one of several; it is the one that does without the columns of these zeros.
+        Parameters that are known to be zero make it one of several; it is the one that does without their columns.
+
+        Parameters
+        ----------
+        base : BaseParameters
+            Of the same robot.
+
+        Returns
+        -------
+        (count, p) array
+            Base parameters = matrix @ barycentric parameters.
         """
         if base.robot.parameter_names != self.robot.parameter_names:
             raise DynidError(
@@ -76,7 +106,18 @@ class Barycentric:
         return np.hstack([taken, base.matrix[:, p:]])
 
     def base_parameter_relations(self, base: BaseParameters) -> tuple[str, ...]:
-        """Text of base parameters in barycentric ones, `XXR2 = Kxx2 - Kyy2`; left sides as in `base.relations`."""
+        """Base parameters in terms of barycentric ones: `XXR2 = Kxx2 - Kyy2`; left sides as in `base.relations`.
+
+        Parameters
+        ----------
+        base : BaseParameters
+            Of the same robot.
+
+        Returns
+        -------
+        tuple of str
+            One relation per base parameter.
+        """
         extra = tuple(name for name in base.columns if name not in self.robot.parameter_names)
         names = (*self.names, *extra)
         lines = []
@@ -87,7 +128,18 @@ class Barycentric:
         return tuple(lines)
 
     def base_parameter_coefficients(self, base: BaseParameters) -> Coefficients:
-        """Kept column to its terms in barycentric parameters, friction columns last; with the table's symbols."""
+        """Terms of each kept column in barycentric parameters, friction columns last.
+
+        Parameters
+        ----------
+        base : BaseParameters
+            Of the same robot.
+
+        Returns
+        -------
+        mapping of int to mapping of int to coefficient
+            Kept column to its terms, with the symbols of the table.
+        """
         matrix = self.base_parameter_matrix(base)
         given = {k: {c: x for c, x in base.coefficients[k].items() if isinstance(x, Form)} for k in base.kept}
         if not base.robot.symbols or any(len(given[k]) < len(base.coefficients[k]) for k in base.kept):
@@ -128,7 +180,24 @@ class Barycentric:
 
 
 def barycentric(robot: Robot) -> Barycentric:
-    """Barycentric parameters of a robot."""
+    """Barycentric parameters of a robot.
+
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+
+    Returns
+    -------
+    Barycentric
+        Their names and the matrix from standard parameters.
+
+    Examples
+    --------
+    >>> from dynid import barycentric, load_robot
+    >>> barycentric(load_robot("gautier3")).matrix.shape
+    (33, 33)
+    """
     place = {name: k for k, name in enumerate(robot.parameter_names)}
     rows = [[place[link.parameter(symbol)] for symbol in SYMBOLS] for link in robot.links]
     B = np.eye(len(place))

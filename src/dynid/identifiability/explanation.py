@@ -121,12 +121,29 @@ def _rules_by_column(base: BaseParameters) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One change, and what the base parameters then are.
+    """One change of the mounting, sensor or geometry, and its effect on the base parameters.
 
-    kind, what: the change; count: number of base parameters then (before: without it); revealed: whether the change of
-    parameters that was invisible then shows (for a kept parameter that carries others: whether it is identifiable by
-    itself); identifiable: whether the parameter's own value is identifiable then; cause: the angle or length that was
-    changed; channel: the only channel of the force plate; parameter: the one that is explained.
+    Attributes
+    ----------
+    kind : {"mounting", "sensor", "geometry"}
+        What was changed.
+    what : str
+        The change in words.
+    before : int
+        Number of base parameters without the change.
+    count : int
+        Number of base parameters with it.
+    revealed : bool
+        Whether the change of parameters that was invisible becomes visible; for a kept parameter that carries others,
+        whether it becomes identifiable by itself.
+    identifiable : bool
+        Whether the parameter's own value becomes identifiable.
+    cause : str
+        Angle or length that was changed.
+    channel : str
+        The only channel of the force plate.
+    parameter : str
+        The parameter that is explained.
     """
 
     kind: Kind
@@ -144,8 +161,20 @@ class Trial:
 class Explanation:
     """Why a parameter is kept, regrouped or without effect.
 
-    rule: the name of the closed-form rule that removed it, where one did; changes: changes of the standard parameters
-    that involve it and that no measurement of the model shows, each by name and size; trials: what would reveal it.
+    Attributes
+    ----------
+    base : BaseParameters
+        Of the robot and model in question.
+    parameter : Parameter
+        The parameter that is explained.
+    status : str
+        "base", "base with others", "regrouped", "no effect" or "known zero".
+    rule : str or None
+        Name of the closed-form rule that removed it, if one did.
+    changes : tuple of mappings of Parameter to float
+        Changes of the standard parameters that involve it and that no measurement of the model shows, SI units.
+    trials : tuple of Trial
+        What would and would not reveal it.
     """
 
     base: BaseParameters
@@ -243,7 +272,7 @@ def explain(base: BaseParameters, name: str) -> Explanation:
     base : BaseParameters
         Of the robot and model in question.
     name : str
-        Name of a standard parameter, `XX2`.
+        Name of a standard parameter, such as `XX2`.
 
     Returns
     -------
@@ -254,8 +283,13 @@ def explain(base: BaseParameters, name: str) -> Explanation:
     Raises
     ------
     DynidError
-        Where the robot has no such parameter.
+        If the robot has no such parameter.
 
+    Examples
+    --------
+    >>> from dynid import base_parameters, explain, load_robot
+    >>> explain(base_parameters(load_robot("one_link")), "M1").status
+    'no effect'
     """
     (c,) = find_preferred_columns(base.question, (name,), option="explain")
     return _explain_column(base, c, _rules_by_column(base), {})

@@ -33,9 +33,35 @@ SAME_SPAN = 1e-8
 class BaseParameters:
     """Base parameters of a robot under a model: XB = matrix @ X is all that the model can reveal of X.
 
-    gap: smallest accepted over largest rejected column residual, infinite where ranks were decided exactly;
-    diagnostics: the columns of Gautier 1991, Table II, of the sampling methods; certificate: what the exact method
-    showed about a robot with loops.
+    Attributes
+    ----------
+    question : Question
+        Robot, model and columns for which they were found.
+    method : str
+        Method that found them.
+    regrouping : Regrouping
+        Kept columns and the factors with which others add to them.
+    gap : float
+        Smallest accepted over largest rejected column residual; infinite where ranks were decided exactly.
+    diagnostics : Diagnostics or None
+        Columns of Gautier 1991, Table II; sampling methods only.
+    warnings : tuple of Message
+        What makes the result uncertain.
+    scaled : ScaledRows or None
+        Rows after the scaling procedure, if one was asked for.
+    certificate : Certificate or None
+        What the exact method proved for a robot with loops.
+
+    Notes
+    -----
+    Gautier, M. (1991). Numerical calculation of the base inertial parameters of robots. J. Robotic Systems 8(4).
+
+    Examples
+    --------
+    >>> from dynid import base_parameters, load_robot
+    >>> base = base_parameters(load_robot("one_link"))
+    >>> base.labels
+    ('ZZR1', 'MX1', 'MY1')
     """
 
     question: Question
@@ -109,7 +135,18 @@ class BaseParameters:
         return matrix
 
     def values(self, X: Array) -> Array:
-        """Values of the base parameters from standard ones (Gautier 1991, eq. 28); NaN where one is needed."""
+        """Values of the base parameters from standard ones (Gautier 1991, eq. 28).
+
+        Parameters
+        ----------
+        X : (p,) array
+            Standard parameters in the order of the columns of `matrix`, SI units.
+
+        Returns
+        -------
+        (count,) array
+            Base parameters; NaN where a standard parameter that they need is unknown.
+        """
         X = np.asarray(X, dtype=np.float64)
         if X.shape != (self.matrix.shape[1],):
             raise DynidError(
@@ -122,13 +159,22 @@ class BaseParameters:
         return np.asarray(XB)
 
     def change_of_basis(self, other: BaseParameters) -> Array:
-        """T (count, count) with XB = T @ XB of another choice of kept parameters for the same columns and model.
+        """Matrix that converts another choice of kept parameters for the same columns and model to this one.
+
+        Parameters
+        ----------
+        other : BaseParameters
+            The other choice.
+
+        Returns
+        -------
+        (count, count) array
+            T with XB = T @ (XB of the other).
 
         Raises
         ------
         DynidError
-            Where the other set does not span the same combinations.
-
+            If the other set does not span the same combinations.
         """
         if self.columns != other.columns or self.count != other.count:
             raise _no_common_span(self, other)
@@ -142,8 +188,18 @@ class BaseParameters:
     def minimum_norm(self, XB: Array) -> Array:
         """Standard parameters of least norm with these base parameters: X_M = V1 V1' X (Gautier 1991).
 
-        The order is that of `matrix`'s columns; SI units are weighted alike, as in the paper. The result is the same
-        for every choice of kept parameters, predicts what XB predicts, and need not belong to bodies that can exist.
+        SI units are weighted alike, as in the paper. The result is the same for every choice of kept parameters and
+        predicts what XB predicts, but it may be physically impossible.
+
+        Parameters
+        ----------
+        XB : (count,) array
+            Values of the base parameters.
+
+        Returns
+        -------
+        (p,) array
+            Standard parameters in the order of the columns of `matrix`.
         """
         XB = np.asarray(XB, dtype=np.float64)
         if XB.shape != (self.count,):
