@@ -73,7 +73,7 @@ class DynidError(Exception):
 
 
 class RobotFileError(DynidError):
-    """
+    """A robot file has mistakes; all of them are listed in `.problems`, each with its place and remedy.
 
     Parameters
     ----------
@@ -87,11 +87,6 @@ class RobotFileError(DynidError):
         Template of what to do about it.
     **facts : Any
         Numbers, names and options behind the text.
-
-    Attributes
-    ----------
-    robot file has mistakes; all of them are listed in `.problems`, each with its place and remedy.
-        
     """
 
     def __init__(
@@ -128,7 +123,7 @@ class UnknownRobotError(DynidError):
 
 
 class ExpressionError(DynidError):
-    """
+    """A length or angle in a robot file is not an expression in the file's symbols.
 
     Parameters
     ----------
@@ -142,11 +137,6 @@ class ExpressionError(DynidError):
         Template of what to do about it.
     **facts : Any
         Numbers and names behind the text.
-
-    Attributes
-    ----------
-    length or angle in a robot file is not an expression in the file's symbols.
-        
     """
 
     def __init__(self, text: str, code: str, what: str, remedy: str = "", /, **facts: Any) -> None:
@@ -167,7 +157,7 @@ class UndecidedError(ModelError):
 
 
 class LoopError(DynidError):
-    """
+    """A closed loop cannot be closed at a sample.
 
     Parameters
     ----------
@@ -179,11 +169,6 @@ class LoopError(DynidError):
         The frames that should meet.
     time : float, optional
         Time of the sample, s.
-
-    Attributes
-    ----------
-    closed loop cannot be closed at a sample.
-        
     """
 
     def __init__(self, sample: int, residual: float, frames: str, time: float | None = None) -> None:
@@ -196,7 +181,7 @@ class LoopError(DynidError):
 
 
 class SingularPathError(LoopError):
-    """
+    """A sample can be reached only through a singular position, beyond which the assembly mode is not determined.
 
     Parameters
     ----------
@@ -206,11 +191,6 @@ class SingularPathError(LoopError):
         The frames of the loop.
     time : float, optional
         Time of the sample, s.
-
-    Attributes
-    ----------
-    sample can be reached only through a singular position, beyond which the assembly mode is not determined.
-        
     """
 
     def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
@@ -224,7 +204,7 @@ class SingularPathError(LoopError):
 
 
 class DeadPointError(LoopError):
-    """
+    """A closed loop is at a dead point, where the active joints do not determine the passive ones.
 
     Parameters
     ----------
@@ -234,11 +214,6 @@ class DeadPointError(LoopError):
         The frames of the loop.
     time : float, optional
         Time of the sample, s.
-
-    Attributes
-    ----------
-    closed loop is at a dead point, where the active joints do not determine the passive ones.
-        
     """
 
     def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
@@ -260,7 +235,7 @@ class ExcitationError(DynidError):
 
 
 class LogError(DynidError):
-    """
+    """A log cannot be used as it is; `.log` says which, `.problem` what is wrong and what to do.
 
     Parameters
     ----------
@@ -274,11 +249,6 @@ class LogError(DynidError):
         Template of what to do about it.
     **facts : Any
         Numbers, names and options behind the text.
-
-    Attributes
-    ----------
-    log cannot be used as it is; `.log` says which, `.problem` what is wrong and what to do.
-        
     """
 
     def __init__(self, log: str, code: str | Message, what: str = "", remedy: str = "", /, **facts: Any) -> None:

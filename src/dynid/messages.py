@@ -100,7 +100,7 @@ class Wording:
 
 
 class Message(str):
-    """
+    """A sentence with `.code`, `.facts` and `.remedy`; as a `str` it is the whole text as Python users read it.
 
     Parameters
     ----------
@@ -112,11 +112,6 @@ class Message(str):
         Template of what to do about it, if anything.
     **facts : Any
         Numbers, names and options behind the sentence.
-
-    Attributes
-    ----------
-    sentence with `.code`, `.facts` and `.remedy`; as a `str` it is the whole text as Python users read it.
-        
 
     Examples
     --------

@@ -24,7 +24,7 @@ Table = Annotated[Array, Numbers((None,))]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointColumn:
-    """
+    """A torque of known shape and unknown size at a joint, such as a gas spring.
 
     Its shape is a table over the position of one joint, interpolated by a cubic spline and constant beyond its ends, or
     a function of all joints.
@@ -43,11 +43,6 @@ class JointColumn:
         Torque at these positions, N m or N.
     function : callable, optional
         function(q, v) of arrays (N, n) of all active joints that returns (N,). It is not written to files.
-
-    Attributes
-    ----------
-    torque of known shape and unknown size at a joint, such as a gas spring.
-        
 
     Raises
     ------
@@ -255,7 +250,7 @@ DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
 
 @dataclass(frozen=True, slots=True)
 class Coupling:
-    """
+    """A gear, mimic joint or parallelogram: q_passive = sum(factor * q) + offset.
 
     Parameters
     ----------
@@ -265,11 +260,6 @@ class Coupling:
         Joints that it follows, with their factors.
     offset : float
         Constant, rad or m.
-
-    Attributes
-    ----------
-    gear, mimic joint or parallelogram: q_passive = sum(factor * q) + offset.
-        
     """
 
     passive: str
@@ -279,7 +269,7 @@ class Coupling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """
+    """A closed loop: two points on two links that stay together in the directions `keep`; the passive joints follow.
 
     Parameters
     ----------
@@ -298,11 +288,6 @@ class Closure:
         Positions of the active joints for `start`, rad or m. Default: 0.
     texts : tuple of str
         The six coordinates of `points` as expressions, "" where one is a number; empty if all are.
-
-    Attributes
-    ----------
-    closed loop: two points on two links that stay together in the directions `keep`; the passive joints follow.
-        
     """
 
     links: tuple[str, str]
@@ -455,7 +440,7 @@ class PublishedMasses:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robot:
-    """
+    """A robot: links in the order of their table (a floating base first), and gravity.
 
     `joint_names`, `n`, `limits`, the columns of a `Motion` and the torque channels are those of the active joints;
     joints that couplings or closures make dependent are passive.
@@ -497,11 +482,6 @@ class Robot:
         URDF to which a xacro file was expanded.
     published : PublishedMasses, optional
         Masses that others published, which a table may state beside its nominal values.
-
-    Attributes
-    ----------
-    robot: links in the order of their table (a floating base first), and gravity.
-        
 
     Raises
     ------
