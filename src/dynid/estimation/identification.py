@@ -246,11 +246,23 @@ PARTS = ("estimate", "diagnostics", "provenance")
 @accept_old_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
-    """What was identified: `values` of the parameters `names`, with standard deviations `sigma`.
+    """Result of `identify`: `values` of the parameters `names`, with standard deviations `sigma`.
 
-    Four parts: `estimate`, `validation` (errors on other data than those used), `diagnostics`, `provenance`. Their
-    fields, described there, are attributes of the result as well. tried: thinned samples for `diagnose`, which are not
-    written to files.
+    The fields of `estimate`, `diagnostics` and `provenance`, described there, are attributes of the result as well:
+    `result.names`, `result.sigma`, `result.verdict`, `result.warnings`.
+
+    Attributes
+    ----------
+    estimate : Estimate
+        Parameters, standard deviations, covariance, and what they were solved from.
+    validation : Score
+        Errors on data other than those used.
+    diagnostics : Diagnostics
+        Verdict, warnings, notes, unidentifiable parameters, checks of the residuals.
+    provenance : Provenance
+        Model, estimator, cut-off frequency (Hz), delay (s), files and versions.
+    tried : TriedData or None
+        Downsampled data for `diagnose`; not written to files.
     """
 
     estimate: Estimate
@@ -373,14 +385,44 @@ class Identification:
 
     @one_blas_thread
     def predict(self, motion: Motion) -> Array:
-        """Predict the measured channels along a motion: torques (N, n) with friction, whose memory begins with it.
+        """Predict the measured channels along a motion.
 
-        Joints whose torque was not used are NaN. Of a result from forces on the base alone, these forces (N, channels).
+        Parameters
+        ----------
+        motion : Motion
+            The motion, N samples.
+
+        Returns
+        -------
+        (N, n) array
+            Torques with friction, whose memory starts with the motion, N m or N; NaN for joints whose torque was not
+            used. For a result from forces on the base alone, these forces (N, channels).
+
+        Raises
+        ------
+        MotionError
+            If the motion does not fit the robot.
         """
         return self._predict_along(motion)[0] if self.equation.options.has_torques else self.predict_reactions(motion)
 
     def predict_reactions(self, motion: Motion) -> Array:
-        """Readings (N, channels) of the force plate along a motion, offsets of several logs averaged."""
+        """Predict the readings of the force plate along a motion; offsets of several logs are averaged.
+
+        Parameters
+        ----------
+        motion : Motion
+            The motion, N samples.
+
+        Returns
+        -------
+        (N, channels) array
+            Readings, N and N m.
+
+        Raises
+        ------
+        IdentificationError
+            If the result does not know the forces on the base.
+        """
         check_motion(self.robot, motion)
         equation = self.equation
         if not equation.base_channels:
@@ -397,11 +439,23 @@ class Identification:
         return forces
 
     def band(self, motion: Motion) -> Array:
-        """Half width (N, n) of the 95 % band on measured torques: uncertain parameters and noise together.
+        """Half width of the 95 % prediction band of measured torques: uncertain parameters and noise together.
 
-        Noise is a quantile of the residual; where a joint is slow, its dry friction adds to it, as large as while
-        sliding. Far from the motion of the logs uncertain parameters widen the band.
-        Models other than torque do not know the noise of single torques: theirs is the band of the parameters alone.
+        Parameters
+        ----------
+        motion : Motion
+            The motion, N samples.
+
+        Returns
+        -------
+        (N, n) array
+            Half width, N m or N.
+
+        Notes
+        -----
+        The noise is a quantile of the residual; where a joint is slow, its dry friction is added, as large as while
+        sliding. Far from the motion of the logs uncertain parameters widen the band. Models other than torque do not
+        know the noise of single torques: theirs is the band of the parameters alone.
         """
         return self._predict_along(motion, band=True)[1]
 
@@ -441,20 +495,58 @@ class Identification:
         return torque, width
 
     def value(self, name: str) -> float:
-        """Value of one parameter."""
+        """Value of one parameter.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter.
+
+        Returns
+        -------
+        float
+            Value in SI units.
+
+        Raises
+        ------
+        IdentificationError
+            If there is no parameter of this name.
+        """
         if name not in self.names:
             raise IdentificationError("unknown_parameter", "there is no parameter '{name}' in this result", name=name)
         return float(self.values[self.names.index(name)])
 
     def replace(self, **changes: Any) -> Identification:
-        """Return the same result with other fields, by their flat names: `result.replace(notes=())`."""
+        """Return the same result with other fields, by their flat names: `result.replace(notes=())`.
+
+        Parameters
+        ----------
+        **changes : Any
+            New values by name of the field.
+
+        Returns
+        -------
+        Identification
+            The changed result.
+        """
         for part in PARTS:
             own = {item.name: changes.pop(item.name) for item in fields(getattr(self, part)) if item.name in changes}
             changes |= {part: replace(getattr(self, part), **own)} if own else {}
         return replace(self, **changes)
 
     def with_diagnosis(self, diagnosis: Diagnosis) -> Identification:
-        """Return the same result after `diagnose`: a mistake that it names is the first reason of the verdict."""
+        """Return the same result after `diagnose`: a mistake that it names is the first reason of the verdict.
+
+        Parameters
+        ----------
+        diagnosis : Diagnosis
+            What `diagnose` found.
+
+        Returns
+        -------
+        Identification
+            The result with this diagnosis.
+        """
         unproven = [said for said in self.verdict.unproven if said.code != UNTRIED]
         tried = replace(self.verdict, unproven=(*unproven, *diagnosis.left_out))
         if diagnosis.best is None:
@@ -465,12 +557,34 @@ class Identification:
         return self.replace(diagnosis=diagnosis, verdict=verdict, warnings=warnings)
 
     def save(self, path: str | Path) -> None:
-        """Write the result as versioned JSON; `Identification.load` gives it back exactly."""
+        """Write the result as versioned JSON; `Identification.load` restores it exactly.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
         write_text(Path(path), json_text(to_plain_data(StoredIdentification, self)))
 
     @staticmethod
     def load(path: str | Path) -> Identification:
-        """Read a result that `save` wrote."""
+        """Read a result that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Identification
+            The result.
+
+        Raises
+        ------
+        DynidError
+            If the file is not such a result.
+        """
         remedy = "`dynid identify` writes one with --out result.json"
         result: Identification = read_record(StoredIdentification, Path(path), remedy, IdentificationError)
         return result
@@ -494,23 +608,38 @@ StoredIdentification = Annotated[
 def diagnose(result: Identification, *, on_progress: Callable[[str, float], None] | None = None) -> Diagnosis:
     """Try other readings of the logs of a result: signs, order, gravity, zeros, units, gears, gains, delays, payloads.
 
-    Each is refitted to thinned samples of the logs within the limits of physics, and judged on held-out stretches of
-    time; several mistakes at once are found one after the other. Every identification does a fast part of this by
-    itself (`result.diagnosis`).
+    Each is refitted to downsampled data within physical limits, and judged on held-out stretches of time; several
+    mistakes at once are found one after the other. Every identification does a fast part of this by itself
+    (`result.diagnosis`).
 
     Parameters
     ----------
     result : Identification
         As `identify` returned it; a file does not hold the samples.
     on_progress : callable, optional
-        Called with a text and the share that is done.
+        Called with a text and the share of the work that is done, 0 to 1.
 
     Returns
     -------
     Diagnosis
-        The alternatives with their errors and the options that apply them; `.best` is the mistake, None where there is
-        none to be seen.
+        The alternatives with their errors and the options that apply them; `.best` is the mistake, None if none was
+        found.
 
+    Raises
+    ------
+    IdentificationError
+        If the result holds no samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, diagnose, identify, load_robot, simulate
+    >>> robot = load_robot("one_link")
+    >>> t = np.arange(0.0, 10.0, 0.01)
+    >>> x = t[:, None]
+    >>> log = simulate(robot, Motion(t, np.sin(x), np.cos(x), -np.sin(x)), noise=0.01)
+    >>> print(diagnose(identify(robot, log, friction=("viscous",))).best)
+    None
     """
     if result.tried is None:
         raise IdentificationError(

@@ -68,25 +68,95 @@ def identify(
 ) -> Identification:
     """Estimate the base parameters and friction of a robot from one or several logs.
 
-    model: what is compared: "torque", its "power", or balances of "energy" or "momentum" over overlapping windows of
-    time, which need no accelerations; "reaction" (forces on the base, which do not feel friction) or "torque+reaction".
-    window (s): length of the balances, by default a quarter of a period of the upper end of the motion's band;
-    quadrature: "smooth" (order 8) or "trapezoid" (order 2).
-    friction: "auto" is the recipe (stop operators and what cross validation admits); or block names, () for none,
-    ("viscous", "coulomb", "offset") for the plain model. estimator: "wls" (noise of every channel found), "ols",
-    "ridge" (towards nominal values), "huber" (logs with outliers and collisions, read twice), "recursive"
-    (serial robots, joint by joint from the last). cutoff in Hz, chosen from the data where missing. validate: other
-    logs, or the share of every log to hold out at its end; where missing, held-out stretches of time. columns: further
-    torques of known shape. joints: whose torques to use. known: values of parameters; equal: pairs that are equal.
-    offsets_per_log: every log has torque offsets of its own; friction_per_log: all of its friction (as temperature
-    changes it), but not torques of a position (spring, sine); predictions take the mean over the logs.
-    delay (s): how much later torques were recorded than positions. intervals: "jackknife", or "white" for the
-    textbook ones. sensor: the force plate of the models "reaction" (forces on the base, no friction) and
-    "torque+reaction", or a file that describes it, where the robot does not say; partial: go on although its channels
-    cannot tell all parameters of the joint torques. unknown: what of the geometry is unknown (see `model_parameters`),
-    by default what the robot's table declares; then model parameters X are identified in place of base parameters.
-    prefer: standard parameters to keep first (see `base_parameters`), or "data" for the set that is best conditioned
-    along the first log; predictions do not depend on it.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    logs : Log, path, frame or mapping, or a sequence of them
+        Recordings with positions and what the model measures, as `read_log` takes them.
+    model : str
+        What is compared: "torque", its "power", balances of "energy" or "momentum" over overlapping windows of time,
+        which need no accelerations, "reaction" (forces on the base, which do not depend on friction) or
+        "torque+reaction".
+    window : float, optional
+        Length of the energy or momentum balance, s. Default: a quarter of a period at the upper end of the motion's
+        frequency band.
+    quadrature : {"smooth", "trapezoid"}
+        Rule by which balances are integrated: of order 8 or of order 2.
+    sensor : ForceSensor, str or Path, optional
+        Force plate of the reaction models, or the file that describes it. Default: the robot's.
+    partial : bool
+        Whether to continue although the force plate's channels do not determine all parameters of the joint torques.
+    unknown : sequence of str, optional
+        Unknown lengths and angles of the geometry (see `model_parameters`); model parameters are then identified in
+        place of base parameters. Default: those that the robot's table declares.
+    friction : str or sequence of str
+        "auto": blocks chosen by cross-validation; or names of blocks, such as ("viscous", "coulomb", "offset"); () for
+        none.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
+    estimator : str
+        "wls" (weighted by the noise of each channel, which is estimated), "ols", "ridge" (towards nominal values),
+        "huber" (logs with outliers and collisions; read twice) or "recursive" (serial robots, joint by joint from the
+        last).
+    cutoff : float, optional
+        Cut-off frequency of the filter, Hz. Default: chosen from the data.
+    validate : logs or float, optional
+        Other logs, or the share of every log to hold out at its end, 0 to 1. Default: cross-validation on held-out
+        stretches of time.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
+    columns : sequence of JointColumn
+        Further torques of known shape and unknown size.
+    joints : sequence of str, optional
+        Joints whose torques are used. Default: all.
+    known : mapping of str to float, optional
+        Parameters that are known, with their values in SI units.
+    equal : sequence of (str, str)
+        Pairs of parameters that are equal.
+    offsets_per_log : bool
+        Whether each log has its own torque offsets; predictions take their mean.
+    friction_per_log : bool
+        Whether each log has its own friction (temperature changes it), except torques that depend on position (spring,
+        sine); predictions take the mean.
+    delay : float
+        How much later torques were recorded than positions, s.
+    intervals : {"jackknife", "white"}
+        How standard deviations are estimated: by the delete-block jackknife, or as if the residuals were white.
+    prefer : str or sequence of str, optional
+        Standard parameters to keep first (see `base_parameters`), or "data" for the set that is best conditioned along
+        the first log; predictions do not depend on it.
+
+    Returns
+    -------
+    Identification
+        Values with standard deviations, validation errors, warnings and a verdict.
+
+    Raises
+    ------
+    IdentificationError
+        If an option does not fit the robot, the model or the data.
+    LogError
+        If a log cannot be used.
+
+    Notes
+    -----
+    Least squares on filtered samples, y = W(q, v, a) X + friction, weighted by the noise of each channel (Gautier,
+    Janot & Vandanjon 2013, and `docs/identify.md`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, identify, load_robot, simulate
+    >>> robot = load_robot("gautier3")
+    >>> t, w = np.arange(0.0, 10.0, 0.01), np.array([1.0, 1.7, 2.3])
+    >>> x = np.outer(t, w)
+    >>> log = simulate(robot, Motion(t, np.sin(x), w * np.cos(x), -(w**2) * np.sin(x)), noise=0.1)
+    >>> result = identify(robot, log, friction=("viscous", "coulomb", "offset"))
+    >>> result.verdict.level
+    'good'
+    >>> len(result.values), result.names[0], result.units[0]
+    (25, 'ZZ1', 'kg m^2')
     """
     options = Options(
         model=model, window=window, quadrature=quadrature, sensor=sensor, partial=partial, unknown=unknown,
@@ -158,7 +228,66 @@ def collect_state(
 ) -> State:
     """Read logs into a state: small factors that can be saved, merged with others and solved later.
 
-    like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    logs : Log, path, frame or mapping, or a sequence of them
+        Recordings with positions and what the model measures, as `read_log` takes them.
+    model : str
+        Measurement model: "torque", "power", "energy", "momentum", "reaction" or "torque+reaction".
+    window : float, optional
+        Length of the energy or momentum balance, s. Default: a quarter of a period at the upper end of the motion's
+        frequency band.
+    quadrature : {"smooth", "trapezoid"}
+        Rule by which balances are integrated: of order 8 or of order 2.
+    unknown : sequence of str, optional
+        Unknown lengths and angles of the geometry (see `model_parameters`); model parameters are then identified in
+        place of base parameters. Default: those that the robot's table declares.
+    friction : str or sequence of str
+        "auto": blocks chosen by cross-validation; or names of blocks, such as ("viscous", "coulomb", "offset"); () for
+        none.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
+    cutoff : float, optional
+        Cut-off frequency of the filter, Hz. Default: chosen from the data.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
+    columns : sequence of JointColumn
+        Further torques of known shape and unknown size.
+    joints : sequence of str, optional
+        Joints whose torques are used. Default: all.
+    delay : float
+        How much later torques were recorded than positions, s.
+    prefer : str or sequence of str, optional
+        Standard parameters to keep first (see `base_parameters`), or "data" for the set that is best conditioned along
+        the first log; predictions do not depend on it.
+    like : State, optional
+        A state whose columns, cut-off frequency and first estimate are used, because states to be merged must share
+        them.
+
+    Returns
+    -------
+    State
+        The state, for `identify_states` or `State.save`.
+
+    Raises
+    ------
+    IdentificationError
+        If an option does not fit the robot, the model or the data.
+    LogError
+        If a log cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, collect_state, load_robot, simulate
+    >>> robot = load_robot("one_link")
+    >>> t = np.arange(0.0, 10.0, 0.01)
+    >>> x = t[:, None]
+    >>> log = simulate(robot, Motion(t, np.sin(x), np.cos(x), -np.sin(x)), noise=0.01)
+    >>> collect_state(robot, log, friction=("viscous",)).logs
+    1
     """
     used = open_logs(robot, logs)
     robot = robot_with_locks_of(robot, used)
@@ -198,7 +327,49 @@ def identify_states(
     friction_per_log: bool = False,
     intervals: str = "jackknife",
 ) -> Identification:
-    """Solve one or several states together: the same result as if their logs had been read at once."""
+    """Solve one or several states together: the same result as if their logs had been read at once.
+
+    Parameters
+    ----------
+    states : State or sequence of State
+        States of the same columns and cut-off frequency.
+    estimator : str
+        "wls" (weighted by the noise of each channel, which is estimated), "ols", "ridge" (towards nominal values),
+        "huber" (logs with outliers and collisions) or "recursive" (serial robots, joint by joint from the last).
+    known : mapping of str to float, optional
+        Parameters that are known, with their values in SI units.
+    equal : sequence of (str, str)
+        Pairs of parameters that are equal.
+    offsets_per_log : bool
+        Whether each log has its own torque offsets.
+    friction_per_log : bool
+        Whether each log has its own friction, because temperature changes it.
+    intervals : {"jackknife", "white"}
+        How standard deviations are estimated: by the delete-block jackknife, or as if the residuals were white.
+
+    Returns
+    -------
+    Identification
+        The result of all logs.
+
+    Raises
+    ------
+    IdentificationError
+        If there is no state, or the states do not belong together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, collect_state, identify_states, load_robot, simulate
+    >>> robot = load_robot("one_link")
+    >>> t = np.arange(0.0, 20.0, 0.01)
+    >>> x = t[:, None]
+    >>> logs = [simulate(robot, Motion(t, np.sin(x), np.cos(x), -np.sin(x)), noise=0.01, seed=k) for k in (1, 2)]
+    >>> first = collect_state(robot, logs[0], friction=("viscous",))
+    >>> second = collect_state(robot, logs[1], friction=("viscous",), like=first)
+    >>> len(identify_states([first, second]).values)
+    4
+    """
     several = [states] if isinstance(states, State) else list(states)
     if not several:
         raise IdentificationError("no_states", "there is no state to identify from")

@@ -55,18 +55,45 @@ class RepeatedSamples:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class State:
-    """One equation and the factors that logs left in it, if any were read yet.
+    """Accumulated factors of one or more logs, from which `identify_states` solves.
 
-    cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses
-    among the friction blocks; settling: factors per log of the rows before a joint's friction had settled, which
-    are no part of the blocks; kept: rows for checks of the residual, at most 16 MB of them, spread over the logs
-    (not written to files); findings per log; outliers: their model, for estimator "huber" (not written to files
-    either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a share of
-    them, in the noisiest log; noise_unsure: of the log that knows its noise least (see `Choice`). torques: blocks
-    of the joint torques where the equation is about something else and the logs have them. floor: factors per log
-    of what noise of the motion alone gives, as large as for all rows; no rows where there is none, nothing where it
-    is unknown. loop: noise that the controller fed back, per log (see `control_loop_noise`; not written to files, as
-    `kept`). kept_torques: the same of the joint torques, where the equation is about something else.
+    Attributes
+    ----------
+    equation : Equation
+        Columns, channels and filter of the identification.
+    cutoff : float or None
+        Cut-off frequency, Hz; None: nothing was filtered.
+    reason : str
+        Why this cut-off frequency.
+    delay : float
+        Delay of the torques, s.
+    recipe : bool
+        Whether friction blocks are chosen by cross-validation.
+    blocks : tuple of Block
+        Triangular factors of blocks of time.
+    settling : tuple of tuples of ChannelFactor
+        Per log, factors of the rows before a joint's friction had settled, which are not part of the blocks.
+    kept : tuple of Rows
+        Rows for checks of the residual, at most 16 MB, spread over the logs; not written to files.
+    findings : tuple of Findings
+        What was noticed in each log.
+    outliers : OutlierModel or None
+        Model of the outliers, for the estimator "huber"; not written to files.
+    motion_noise : float
+        Noise of derived accelerations relative to their size, in the noisiest log.
+    repeats : tuple of RepeatedSamples
+        Samples that logs had in common, used once.
+    torques : tuple of Block
+        Blocks of the joint torques where the equation is about something else and the logs have them.
+    floor : tuple of tuples of ChannelFactor
+        Per log, factors of what noise of the motion alone gives; without rows where there is none, empty where it is
+        unknown.
+    loop : tuple of LoopNoise or None
+        Per log, noise that the controller fed back; not written to files.
+    kept_torques : tuple of Rows
+        As `kept`, of the joint torques.
+    noise_unsure : float
+        Relative uncertainty of the noise, in the log that knows its noise least.
     """
 
     equation: Equation
@@ -94,18 +121,51 @@ class State:
         )
 
     def items_of_remaining_logs(self, items: tuple[LoopNoise | None, ...]) -> tuple[LoopNoise | None, ...]:
-        """Items, one per log, of the logs that still have blocks after `drop_repeated_samples`."""
+        """Items of the logs that still have blocks after repeated samples were dropped.
+
+        Parameters
+        ----------
+        items : tuple
+            One item per log.
+
+        Returns
+        -------
+        tuple
+            The items of these logs.
+        """
         gone = {repeat.log for repeat in self.repeats if repeat.gone}
         return tuple(item for log, item in enumerate(items) if log not in gone)
 
     def save(self, path: str | Path) -> None:
-        """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`."""
+        """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
         record = StateRecord(**pick_fields(StateRecord, self))
         write_text(Path(path), json_text(to_plain_data(StoredState, record), indent=None))
 
     @staticmethod
     def load(path: str | Path) -> State:
-        """Read what `save` wrote."""
+        """Read a state that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        State
+            The state.
+
+        Raises
+        ------
+        DynidError
+            If the file is not such a state.
+        """
         record = read_record(StoredState, Path(path), "write one with State.save", IdentificationError)
         return State(kept=(), **pick_fields(StateRecord, record))
 
