@@ -46,10 +46,23 @@ ROUNDING = 1e-6
 @accept_old_names
 @dataclass(frozen=True, eq=False)
 class EstimatorRun:
-    """One model with one estimator: its result and the error of the torques it predicts, or the reason of a refusal.
+    """One model with one estimator: its result and the error of the torques it predicts, or the reason for a refusal.
 
-    seconds: reading and solving, as if it were the only run. prediction: on the same held-out data, filtered alike,
-    for all runs; `result.validation` speaks of the run's own channels instead.
+    Attributes
+    ----------
+    model : str
+        Name of the model.
+    estimator : str
+        Name of the estimator.
+    seconds : float
+        Time for reading and solving, as if it were the only run, s.
+    result : Identification or None
+        The result, None if it was refused.
+    prediction : Score or None
+        Errors of the predicted torques on the same held-out data, filtered alike, for all runs; `result.validation` is
+        about the run's own channels instead.
+    refusal : Message or None
+        Why it was refused.
     """
 
     model: str
@@ -92,7 +105,18 @@ class EstimatorRun:
         return float(np.median(figures)) if len(figures) else 0.0
 
     def distances_to(self, other: EstimatorRun) -> dict[str, float]:
-        """Distances to another run's base parameters in combined deviations, by name; infinite where this has none."""
+        """Distances between the base parameters of this run and of another.
+
+        Parameters
+        ----------
+        other : EstimatorRun
+            The other run.
+
+        Returns
+        -------
+        dict of str to float
+            Distance by name, in combined standard deviations; infinite where this run lacks the parameter.
+        """
         mine, theirs = (_values_by_name(run.identification) for run in (self, other))
         sizes = _largest_by_unit(other.identification)
         distances = {}
@@ -105,7 +129,18 @@ class EstimatorRun:
         return distances
 
     def agreement(self, other: EstimatorRun) -> float:
-        """Share of another run's base parameters with which this one agrees within three combined deviations."""
+        """Share of another run's base parameters with which this one agrees within three combined standard deviations.
+
+        Parameters
+        ----------
+        other : EstimatorRun
+            The other run.
+
+        Returns
+        -------
+        float
+            Share, 0 to 1.
+        """
         distances = list(self.distances_to(other).values())
         return float(np.mean(np.array(distances) <= COMBINED)) if distances else 1.0
 
@@ -113,9 +148,20 @@ class EstimatorRun:
 @accept_old_names
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """All runs in the order in which they were tried, the one to trust, and a sentence that says why.
+    """Runs of all models and estimators on the same logs.
 
-    source: the data on which torques were predicted; interrupted: Ctrl-C left out the last runs.
+    Attributes
+    ----------
+    runs : tuple of EstimatorRun
+        All runs, in the order in which they were tried.
+    best : EstimatorRun or None
+        The run to trust.
+    advice : Message
+        Which to trust, and why.
+    source : str
+        Data on which torques were predicted.
+    interrupted : bool
+        Whether Ctrl-C left out the last runs.
     """
 
     runs: tuple[EstimatorRun, ...]
@@ -140,7 +186,25 @@ class Comparison:
         return self.finished[0]
 
     def run(self, model: str, estimator: str = "wls") -> EstimatorRun:
-        """Return the run of a model and an estimator."""
+        """Return the run of a model and an estimator.
+
+        Parameters
+        ----------
+        model : str
+            Name of the model.
+        estimator : str
+            Name of the estimator.
+
+        Returns
+        -------
+        EstimatorRun
+            The run.
+
+        Raises
+        ------
+        IdentificationError
+            If there is no such run.
+        """
         for run in self.runs:
             if (run.model, run.estimator) == (model, estimator):
                 return run
@@ -150,7 +214,18 @@ class Comparison:
         )  # fmt: skip
 
     def most_disputed(self, count: int) -> tuple[str, ...]:
-        """Base parameters of the reference about which the runs differ most, in its order."""
+        """Base parameters of the reference run about which the runs differ most, in its order.
+
+        Parameters
+        ----------
+        count : int
+            How many, at most.
+
+        Returns
+        -------
+        tuple of str
+            Names of the parameters.
+        """
         reference = self.reference
         worst = dict.fromkeys(reference.base_parameter_names, 0.0)
         for run in self.finished[1:]:
@@ -393,11 +468,69 @@ def compare_estimators(
     friction_per_log: bool = False,
     delay: float = 0.0,
 ) -> Comparison:
-    """Identify with every model and estimator, and say which to trust; the options are those of `identify`.
+    """Identify with every model and estimator, and say which to trust.
 
-    validate: other logs, or the share of every log to hold out at its end, on which all runs predict the torques. A
-    run that is refused is there with its reason; where none can, the first reason is raised. Ctrl-C keeps those
-    that are finished.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    logs : Log, path, frame or mapping, or a sequence of them
+        Recordings with positions and what the model measures, as `read_log` takes them.
+    window : float, optional
+        Length of the energy or momentum balance, s. Default: a quarter of a period at the upper end of the motion's
+        frequency band.
+    quadrature : {"smooth", "trapezoid"}
+        Rule by which balances are integrated: of order 8 or of order 2.
+    friction : str or sequence of str
+        "auto": blocks chosen by cross-validation; or names of blocks, such as ("viscous", "coulomb", "offset"); () for
+        none.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
+    cutoff : float, optional
+        Cut-off frequency of the filter, Hz. Default: chosen from the data.
+    validate : logs or float
+        Other logs, or the share of every log to hold out at its end, 0 to 1; all runs predict the torques there.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
+    columns : sequence of JointColumn
+        Further torques of known shape and unknown size.
+    joints : sequence of str, optional
+        Joints whose torques are used. Default: all.
+    known : mapping of str to float, optional
+        Parameters that are known, with their values in SI units.
+    equal : sequence of (str, str)
+        Pairs of parameters that are equal.
+    offsets_per_log : bool
+        Whether each log has its own torque offsets.
+    friction_per_log : bool
+        Whether each log has its own friction, because temperature changes it.
+    delay : float
+        How much later torques were recorded than positions, s.
+
+    Returns
+    -------
+    Comparison
+        All runs, the one to trust, and the reason. A run that is refused has its reason in place of a result; Ctrl-C
+        keeps the runs that are finished.
+
+    Raises
+    ------
+    IdentificationError
+        If no run has a result; the first reason.
+    LogError
+        If a log cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, compare_estimators, load_robot, simulate
+    >>> robot = load_robot("one_link")
+    >>> t = np.arange(0.0, 10.0, 0.01)
+    >>> x = t[:, None]
+    >>> log = simulate(robot, Motion(t, np.sin(x), np.cos(x), -np.sin(x)), noise=0.01)
+    >>> comparison = compare_estimators(robot, log, friction=("viscous",))
+    >>> comparison.reference.name
+    'torque, wls'
     """
     used, others, source = split_logs(robot, logs, validate)
     robot = robot_with_locks_of(robot, (*used, *others))

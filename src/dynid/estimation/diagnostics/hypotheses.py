@@ -587,10 +587,22 @@ def _turns_any(other: Reading, reading: Reading, joints: Sequence[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another reading of the logs: its kind, what would be wrong, its error, and the options that apply it.
+    """Another reading of the logs, and how well it fits.
 
-    error: mean NRMSE on held-out stretches of time, of a fit that is physically possible; before: that of the logs as
-    they were read. is_named: so much better that it is taken for a mistake.
+    Attributes
+    ----------
+    kind : str
+        Kind of mistake.
+    what : Message
+        What would be wrong.
+    error : float
+        Mean NRMSE on held-out stretches of time, of a fit that is physically possible.
+    before : float
+        The same for the logs as they were read.
+    options : tuple of Option
+        Options that apply it.
+    is_named : bool
+        Whether it is so much better that it is reported as a mistake.
     """
 
     kind: str
@@ -609,11 +621,21 @@ UNTRIED = "alternatives_untried"
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Alternatives to how the logs were read, best first; error: of the logs as they were read; tried: how many.
+    """Other readings of the logs that were tried, best first.
 
-    is_partial: alternatives were left out to save time; `diagnose` tries all. All errors are of one model, without
-    position-dependent friction but where it explains much, on thinned samples: they compare with one another, not with
-    the validation error of the result.
+    All errors are those of one model on downsampled data, without position-dependent friction unless it explains much:
+    compare them with one another, not with the validation error of the result.
+
+    Attributes
+    ----------
+    error : float
+        Mean NRMSE of the logs as they were read.
+    alternatives : tuple of Alternative
+        Other readings, best first.
+    tried : int
+        How many were tried.
+    is_partial : bool
+        Whether alternatives were left out to save time; `diagnose` tries all.
     """
 
     error: float
@@ -642,7 +664,13 @@ class Diagnosis:
         return next((x for x in self.alternatives if x.is_named), None)
 
     def table(self) -> str:
-        """The alternatives as text: error, over that as recorded, what would be wrong, and the options."""
+        """The alternatives as text: error, ratio to the error as recorded, what would be wrong, and the options.
+
+        Returns
+        -------
+        str
+            A line per alternative.
+        """
         lines = [f"{'error':>7} {'ratio':>6}  alternative", f"{self.error:7.4f} {1.0:6.2f}  as recorded"]
         for x in self.alternatives:
             mark = "*" if x.is_named else " "

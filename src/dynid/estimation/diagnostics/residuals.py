@@ -32,12 +32,22 @@ LONGEST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ChannelCheck:
-    """One channel's residual on the rows that were kept.
+    """Checks of the residual of one channel, on the rows that were kept.
 
-    colour: autocorrelation after two periods of the cut-off (one sample where nothing is filtered), 0 for white
-    noise; velocity, position: share of its variance that a curve over v or q of this joint explains (0 to 1),
-    chance taken off. autoregression: of its means over short steps: the step (s), the variance of the innovation, and
-    the coefficients of the steps before; empty where there is too little of it.
+    Attributes
+    ----------
+    channel : str
+        Name of the channel.
+    colour : float
+        Autocorrelation after two periods of the cut-off frequency (one sample if nothing is filtered); 0 for white
+        noise.
+    velocity : float
+        Share of its variance, 0 to 1, that a curve over this joint's velocity explains, corrected for chance.
+    position : float
+        The same for the joint's position.
+    autoregression : tuple of float
+        Model of its means over short steps: the step (s), the variance of the innovation, and the coefficients of the
+        steps before; empty if there are too few.
     """
 
     channel: str
@@ -49,7 +59,15 @@ class ChannelCheck:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Torques were recorded `seconds` after the positions (negative: before), with a standard deviation."""
+    """Delay of the torques behind the positions.
+
+    Attributes
+    ----------
+    seconds : float
+        Delay, s; negative: torques were recorded before the positions.
+    sigma : float
+        Its standard deviation, s.
+    """
 
     seconds: float
     sigma: float

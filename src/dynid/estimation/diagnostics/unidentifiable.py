@@ -23,10 +23,19 @@ NO_EFFECT = "it has no effect on them"
 
 @dataclass(frozen=True, slots=True)
 class Unidentifiable:
-    """One parameter that was set to zero: what the data see in its place, and the remedy.
+    """A parameter that the data do not determine and that was set to zero.
 
-    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * (this one); None
-    where a file of old does not say.
+    Attributes
+    ----------
+    name : Parameter
+        The parameter.
+    seen : str
+        What the data show in its place.
+    remedy : Message
+        What would reveal it.
+    shares : tuple of (Parameter, float) or None
+        Parameters whose values contain a share of it: they stand for name + share * (this one); None if an old file
+        does not say.
     """
 
     name: Parameter

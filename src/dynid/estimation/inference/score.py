@@ -23,12 +23,30 @@ from dynid.storage.records import Numbers
 @accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class Score:
-    """Errors per channel: rmse in the channel's unit; nrmse = rmse / standard deviation of the measured channel.
+    """Prediction errors per channel.
 
-    Both sides are filtered alike with `cutoff` (Hz; None: not at all). settled: NRMSE without the rows before each
-    joint's first 2 mrad of travel and those at rest, where dry friction is unknown; unsettled: their share of all.
-    source says which data; samples: rows per channel. quiet (channels,): channels of a force plate that hardly change
-    beside others of their kind, so that noise is all there is; they do not count in the mean.
+    Measured and predicted channels are filtered alike.
+
+    Attributes
+    ----------
+    rmse : (channels,) array
+        Root mean square error, N m or N.
+    nrmse : (channels,) array
+        RMSE over the standard deviation of the measured channel.
+    settled : (channels,) array
+        NRMSE without the rows before each joint's first 2 mrad of travel and those at rest, where dry friction is
+        unknown.
+    unsettled : float
+        Share of these rows, 0 to 1.
+    cutoff : float or None
+        Cut-off frequency, Hz; None: not filtered.
+    source : str
+        Which data.
+    samples : int
+        Rows per channel.
+    quiet : (channels,) array of bool or None
+        Channels of a force plate that hardly change compared with others of their kind, so that they show only noise;
+        they do not count in the mean.
     """
 
     rmse: Array
