@@ -141,8 +141,8 @@ def identify(
 
     Notes
     -----
-    Least squares on filtered samples, y = W(q, v, a) X + friction, weighted by the noise of each channel (Gautier,
-    Janot & Vandanjon 2013, and `docs/identify.md`).
+    y = W(q, v, a) X + friction, by least squares on filtered samples, weighted by the noise of each channel;
+    perturbation bounds by Gautier & Khalil 1992, eq. 12-13.
 
     Examples
     --------

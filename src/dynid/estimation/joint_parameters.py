@@ -26,11 +26,22 @@ from dynid.robot.transform import Array
 @accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class JointParameters:
-    """Base parameters of the joint torques, without rotors: values, sigma and covariance follow from a result's.
+    """Base parameters of the joint torques, without rotors, from forces on the base.
 
-    NaN, with infinite sigma, where the data did not show what a parameter is made of. quantile: half width of the 95 %
-    interval in deviations. systematic (channels of the base, parameters): shifts by one deviation of each channel's
-    uncertain sensitivity, which all results of one plate share.
+    Attributes
+    ----------
+    robot : Robot
+        The robot.
+    base : BaseParameters
+        Base parameters of the torque model.
+    values : (p,) array
+        Values in SI units; NaN, with infinite sigma, where the data do not determine one.
+    covariance : (p, p) array
+        Covariance of the values.
+    systematic : (channels, p) array
+        Shifts by one standard deviation of each channel's uncertain sensitivity, which all results of one plate share.
+    quantile : float
+        Half width of the 95 % interval in standard deviations.
     """
 
     robot: Robot
@@ -62,7 +73,18 @@ class JointParameters:
         return np.column_stack([self.values - half, self.values + half])
 
     def torque(self, motion: Motion) -> Array:
-        """Joint torques (N, n) of the links and of the declared rotors along a motion, without friction."""
+        """Joint torques of the links and of the declared rotors along a motion, without friction.
+
+        Parameters
+        ----------
+        motion : Motion
+            The motion, N samples.
+
+        Returns
+        -------
+        (N, n) array
+            Torques, N m or N.
+        """
         if np.isnan(self.values).any():
             missing = [name for name, x in zip(self.names, self.values, strict=True) if np.isnan(x)]
             raise IdentificationError(
@@ -79,7 +101,35 @@ class JointParameters:
 
 @one_blas_thread
 def joint_parameters(result: Identification) -> JointParameters:
-    """Parameters of the joint torques from a result that used forces on the base."""
+    """Parameters of the joint torques from a result that used forces on the base.
+
+    Parameters
+    ----------
+    result : Identification
+        Result of the model "reaction" or "torque+reaction".
+
+    Returns
+    -------
+    JointParameters
+        Base parameters of the joint torques, with standard deviations.
+
+    Raises
+    ------
+    IdentificationError
+        If the result did not use forces on the base.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, identify, joint_parameters, load_robot, simulate
+    >>> robot = load_robot("gautier3")
+    >>> t, w = np.arange(0.0, 10.0, 0.01), np.array([1.0, 1.7, 2.3])
+    >>> x = np.outer(t, w)
+    >>> motion = Motion(t, np.sin(x), w * np.cos(x), -(w**2) * np.sin(x))
+    >>> log = simulate(robot, motion, noise=0.1, plate_noise=0.1)
+    >>> joint_parameters(identify(robot, log, model="reaction")).torque(motion).shape
+    (1000, 3)
+    """
     if not result.equation.options.has_reactions:
         raise IdentificationError(
             "model_has_torque_parameters", "model '{model}' has torque parameters already; this is for reactions",

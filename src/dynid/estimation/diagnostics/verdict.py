@@ -52,9 +52,18 @@ LEAST_DELAY = 1e-3
 @accept_old_names
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How far to trust a result, with the reasons, and the next step: a command, or a call from Python.
+    """How far to trust a result, why, and the next step.
 
-    next_step.facts["why"] says what it is good for. unproven: what no data of this kind can show.
+    Attributes
+    ----------
+    level : {"good", "usable", "weak", "do not trust"}
+        How far to trust it.
+    reasons : tuple of Message
+        Why, the most important first.
+    next_step : Message
+        A command, or a call from Python; `next_step.facts["why"]` says what it is good for.
+    unproven : tuple of Message
+        What no data of this kind can show.
     """
 
     level: Level
@@ -67,20 +76,48 @@ class Verdict:
         return f"{level}: {'; '.join(reason.what for reason in self.reasons)}"
 
     def with_mistake(self, found: Mistake) -> Verdict:
-        """Return the verdict with a mistake that was found later as the first of its reasons."""
+        """Return the verdict with a mistake that was found later as its first reason.
+
+        Parameters
+        ----------
+        found : Alternative
+            The mistake.
+
+        Returns
+        -------
+        Verdict
+            The new verdict, no better than this one.
+        """
         reason = mistake_reason(found)
         level = max((self.level, reason.level), key=LEVELS.index)
         others = [other for other in self.reasons if self.level != "good" and other.code != reason.said.code]
         return replace(self, level=level, reasons=(reason.said, *others), next_step=reason.next_step)
 
     def without_mistakes(self) -> Verdict:
-        """Return the verdict once all alternatives were tried for nothing: they are not what to do next."""
+        """Return the verdict after all alternatives failed, so that trying them is no longer the next step.
+
+        Returns
+        -------
+        Verdict
+            The new verdict.
+        """
         if self.next_step.facts["action"] != "diagnose":
             return self
         return replace(self, next_step=_next_step(self.next_step.code, "report", (), LOOK_AT_RESIDUALS))
 
     def with_next_command(self, call: Call) -> Verdict:
-        """Return the verdict with the next step as a command, now that the call is known."""
+        """Return the verdict with the next step as a command, now that the call is known.
+
+        Parameters
+        ----------
+        call : Call
+            The call that led to the result.
+
+        Returns
+        -------
+        Verdict
+            The new verdict.
+        """
         facts = dict(self.next_step.facts)
         is_total = self.next_step.code == "mistake_found"
         if isinstance(facts["why"], Message) and facts["why"].code == "motion_after_saved_result":
