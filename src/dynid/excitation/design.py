@@ -104,34 +104,103 @@ def design_excitation(
 ) -> Excitation:
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
-    Shapes: `fourier` (torque model; `duration` is the period in s, `harmonics` its multiples, 8 for criterion v, else
-    5, `periods` how often it is repeated) and `points` (energy model; `points` rows, fifth-order polynomials between
-    them, as long as they take).
-    What one shape or criterion does not use is refused. Criteria: condition, frobenius, scaling, condition+scaling
-    (weights l1, l2, or l1, l2, k for the k-norm of l1 Cond and l2 S),
-    a, d, e, v (with `noise` per channel). Criterion v, the default of `fourier`, is the mean variance
-    of predicted torques over their effort limits squared, at states drawn uniformly inside the limits or along `task`,
-    a motion of yours or its CSV file; without `noise` it takes 1 % of each effort limit. None for `rotor_inertia` and
-    `friction` means the columns that `identify` uses: rotor inertias, viscous and Coulomb friction, offsets; for
-    `points` and models without torques criterion condition of the rigid columns. `limits` overrides the robot's:
-    position (n, 2), velocity, acceleration, effort, jerk (n,), missing ones unlimited; a share `margin` of them (of the
-    half range for positions; efforts excepted) is left unused. `rest` is the pose (rad, m) in which the robot
-    stands: the motion starts and ends there, with an approach and a return at a quarter of the speed limits. Ctrl-C and
-    `time_budget` (s) keep the best so far; `.history` tells how the search went.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    shape : {"fourier", "points"}
+        "fourier": a Fourier series, for models of torques; "points": fifth-order polynomials between points, for the
+        energy model, as long as they need.
+    model : str, optional
+        Measurement model. Default: "torque" for fourier, "energy" for points.
+    criterion : str, optional
+        "condition", "frobenius", "scaling", "condition+scaling", "a", "d", "e" or "v". Default: "v" for fourier, the
+        mean variance of predicted torques over their effort limits squared, at states drawn uniformly inside the limits
+        or along `task`; else "condition".
+    weights : tuple of float
+        Weights (l1, l2) of "condition+scaling", or (l1, l2, k) for the k-norm of l1 Cond and l2 S.
+    rotor_inertia : bool, optional
+        Whether rotor inertias are among the parameters. Default: as `identify` has them; for points and models without
+        torques, not.
+    friction : tuple of str, optional
+        Friction blocks among the parameters. Default: viscous, Coulomb and offset, as `identify` has them; for points
+        and models without torques, none.
+    limits : mapping, optional
+        Limits in place of the robot's: position (n, 2), velocity, acceleration, effort, jerk (n,), SI units; missing
+        ones are unlimited.
+    duration : float, optional
+        Period of the Fourier series, s.
+    harmonics : int, optional
+        Number of its harmonics. Default: 8 for criterion v, else 5.
+    points : int, optional
+        Number of points.
+    starts : int, optional
+        Number of random starts of the search.
+    seed : int
+        Seed of the starts.
+    time_budget : float, optional
+        Time for the search, s; it returns the best motion so far, as after Ctrl-C.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
+    noise : float or (channels,) sequence, optional
+        Standard deviation of each channel, N m or N, for criteria a, d, e, v. Default for v: 1 % of each effort limit.
+    periods : int
+        How often the period is repeated.
+    rest : (n,) sequence, optional
+        Pose in which the robot stands, rad or m: the motion starts and ends there, with an approach and a return at a
+        quarter of the speed limits.
+    after : Identification, str or Path, optional
+        A result or its file, to whose data the motion adds; its columns and noise are those of the design.
+    target : str or sequence of str, optional
+        What is to become known: parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
+        carries), or "unidentifiable" (what the result reports as unidentifiable or weak). `.expected` gives the
+        standard deviations to expect.
+    task : Motion, Excitation, str or Path, optional
+        Motion along which criterion v predicts torques, or its CSV file.
+    obstacles : mapping, str or Path, optional
+        Boxes, planes, meshes, workspace, tool and payload, or the TOML file that describes them; the motion avoids
+        them, and links avoid one another.
+    floor : float, optional
+        Height of the floor in frame 0, m.
+    clearance : float
+        Distance to keep from obstacles and floor, m.
+    tool_speed : float, optional
+        Largest speed of the tool, m/s.
+    margin : float
+        Share of the limits that is left unused (of half the range for positions; efforts excepted).
+    bound : bool
+        Whether to compute `.bound`, a value of the criterion that no motion inside the limits can beat (criteria a, d,
+        e, v). It takes seconds for 2 joints and a minute for 7, beyond the budget.
+    begin : sequence of Excitation
+        Designs of the same robot and shape, with as many harmonics or points, from which the search starts as well.
+    purpose : str, optional
+        "actuators" adds chirps and steps inside the same limits, for `identify_actuators`.
+    client : dask.distributed.Client or str, optional
+        Client, or the address of its scheduler, whose workers run the starts in place of this machine.
 
-    `after`: a result or its file, to whose data the motion adds; its columns and noise are those of the design.
-    `target`: what is to become known, parameters by name (`["M6", "Fv3"]` or "M6,Fv3"), "payload" (what the last link
-    carries), or "unidentifiable" (what the result calls so, or weak). `.expected` announces standard deviations.
+    Returns
+    -------
+    Excitation
+        The motion, its criterion and condition number, and what to know before it is run.
 
-    `obstacles` (a TOML file or a mapping: boxes, planes, meshes, workspace, tool, payload) and `floor` (height in frame
-    0, m) are kept away from by `clearance` (m), and the tool within `tool_speed` (m/s), at every instant; links then
-    keep apart from one another, too. `bound=True` (criteria a, d, e, v) adds `.bound`, a value of the criterion that no
-    motion inside the limits can beat; its time comes on top of the budget: seconds for 2 joints, a minute for 7.
-    `begin`: designs of the same robot and shape, with as many harmonics or points, from which the search starts beside
-    its random starts.
+    Raises
+    ------
+    ExcitationError
+        If an option does not apply, or no motion inside the limits is found.
 
-    `purpose="actuators"` adds chirps and steps inside the same limits, for `identify_actuators`. client: a
-    `dask.distributed.Client`, or the address of its scheduler, whose workers run the starts in place of this machine.
+    Notes
+    -----
+    Condition number of the base regressor and scaling S = max|Wij| / min|Wij|: Gautier & Khalil 1992. Criteria a, d, e,
+    v: trace, log determinant, largest eigenvalue of the covariance of the parameters, and mean variance of predicted
+    torques.
+
+    Examples
+    --------
+    >>> from dynid import design_excitation, load_robot
+    >>> limits = {"position": [[-1.0, 1.0]], "velocity": [2.0], "acceleration": [5.0]}
+    >>> motion = design_excitation(load_robot("one_link"), limits=limits, criterion="condition", starts=1, harmonics=2)
+    >>> motion.margin >= 0.0, motion.condition < 100.0
+    (True, True)
     """
     if purpose not in (None, "actuators"):
         raise ExcitationError(

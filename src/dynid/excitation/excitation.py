@@ -33,13 +33,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Excitation:
-    """A motion that reveals the base parameters of a model.
+    """A motion that reveals the base parameters of a model; `motion` samples it and `save` writes it.
 
-    condition: 2-norm condition number of the raw base columns over one period, or over the rows of the points;
-    scaling: S over entries that are not structurally zero; margin: 1 - largest use of a limit over all time.
-    history: the course of the search, where one was made; noise (channels,): the deviations it was designed for.
-    information: what was known before, and the parameters that matter.
-    least: bound on the criterion, where one was asked for.
+    Attributes
+    ----------
+    robot : Robot
+        The robot.
+    shape : Shape
+        The parametrised motion.
+    rows : BaseRows
+        Model and base columns it was designed for.
+    limits : Limits
+        Limits it keeps.
+    criterion : str
+        Name of the criterion.
+    value : float
+        Value of the criterion.
+    first_value : float
+        Its value at the start of the search.
+    warnings : tuple of Message
+        What to know about the motion.
+    effort : Effort or None
+        Torques along the motion, if they are limited.
+    history : SearchHistory or None
+        Course of the search, if there was one.
+    noise : (channels,) array or None
+        Standard deviations it was designed for, N m or N.
+    information : Information or None
+        What was known before, and the parameters that matter.
+    clearance : Clearance or None
+        Distances to obstacles and between links.
+    least : CriterionBound or None
+        Bound on the criterion, if one was asked for.
     """
 
     robot: Robot
@@ -58,11 +83,26 @@ class Excitation:
     least: CriterionBound | None = None
 
     def motion(self, rate: float, *, speed: float = 1.0) -> Motion:
-        """Samples at a rate in Hz: entry, exciting part, exit.
+        """Samples of the whole motion: entry, exciting part, exit.
 
-        speed: share of the designed speed, above 0 and up to 1, for a rehearsal: the same path, with velocities scaled
-        by it and accelerations by its square. ExcitationError where torques do not allow to go slower, because at full
-        speed momentum helps to carry the weight.
+        Parameters
+        ----------
+        rate : float
+            Samples per second, Hz.
+        speed : float
+            Share of the designed speed, above 0 and up to 1, for a rehearsal: the same path, with velocities scaled by
+            it and accelerations by its square.
+
+        Returns
+        -------
+        Motion
+            The samples.
+
+        Raises
+        ------
+        ExcitationError
+            If rate or speed is out of range, or torque limits do not allow a slower motion because at full speed
+            momentum helps to carry the weight.
         """
         if not (np.isfinite(rate) and rate > 0.0):
             raise ExcitationError(
@@ -163,10 +203,18 @@ class Excitation:
         return np.ones(self.rows.rows_per_sample) if self.noise is None else self.noise
 
     def expected_errors(self, noise: float | Sequence[float] | Array | None = None) -> dict[str, float]:
-        """Standard deviation of each base parameter for white noise on every row, by least squares.
+        """Standard deviation of each base parameter by least squares, for white noise on every row.
 
-        noise: its deviation, one number or one per channel (rows are then weighted by it); None takes that of the
-        design, or 1.
+        Parameters
+        ----------
+        noise : float or (channels,) array, optional
+            Standard deviation of the noise, one number or one per channel, by which rows are then weighted. Default:
+            that of the design, or 1.
+
+        Returns
+        -------
+        dict of str to float
+            Standard deviations by name, SI units.
         """
         sigma = self.assumed_noise if noise is None else noise_per_channel(noise, self.rows.rows_per_sample)
         A = self.matrix / np.tile(sigma, len(self.matrix) // len(sigma))[:, None]
@@ -193,12 +241,23 @@ class Excitation:
         return {str(known.names[k]): (float(known.present[k]), self.expected[known.names[k]]) for k in known.targeted}
 
     def save(self, path: str | Path, *, rate: float | None = None, speed: float = 1.0) -> None:
-        """Write the motion by the suffix of the file.
+        """Write the motion in the format of the file's suffix.
 
-        .csv has t, q, v, a; .json and .yaml are the goal of a ROS 2 `FollowJointTrajectory` action; .script is
-        URScript with servoj. rate: samples per second; where missing 100 (in the goal of a rehearsal as many points as
-        at full speed), in URScript the rate of the controller. speed: share of the designed speed, for a rehearsal
-        (see `motion`).
+        Parameters
+        ----------
+        path : str or Path
+            .csv has t, q, v, a; .json and .yaml are the goal of a ROS 2 `FollowJointTrajectory` action; .script is
+            URScript with servoj.
+        rate : float, optional
+            Samples per second. Default: 100 (in the goal of a rehearsal as many points as at full speed), in URScript
+            the rate of the controller.
+        speed : float
+            Share of the designed speed, for a rehearsal (see `motion`).
+
+        Raises
+        ------
+        ExcitationError
+            If the suffix is unknown, or as for `motion`.
         """
         write_motion(self, Path(path), rate, speed)
 

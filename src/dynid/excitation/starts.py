@@ -222,9 +222,20 @@ class Descent:
 @accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchHistory:
-    """The descents of all starts that ended, by their numbers; `chosen` is the start of the motion that is given.
+    """Course of a search from several starts.
 
-    planned: starts that were asked for; stopped: time or the user ended the search early.
+    Attributes
+    ----------
+    criterion : str
+        Name of the criterion.
+    descents : tuple of Descent
+        Descents of all starts that ended, in their order.
+    chosen : int
+        Start of the motion that was returned.
+    planned : int
+        Starts that were asked for.
+    stopped : bool
+        Whether time or the user ended the search early.
     """
 
     criterion: str
@@ -244,7 +255,18 @@ class SearchHistory:
         return np.minimum.accumulate([descent.final_value for descent in self.descents if not descent.refused])
 
     def with_final_value(self, value: float) -> SearchHistory:
-        """Return the history with this final criterion of the chosen motion."""
+        """Return the history with the final criterion of the chosen motion.
+
+        Parameters
+        ----------
+        value : float
+            The criterion.
+
+        Returns
+        -------
+        SearchHistory
+            The new history.
+        """
         changed = tuple(
             replace(one, values=np.append(one.values[:-1], value)) if one.start == self.chosen else one
             for one in self.descents
@@ -252,7 +274,13 @@ class SearchHistory:
         return replace(self, descents=changed)
 
     def facts(self) -> dict[str, object]:
-        """The history as JSON-ready data."""
+        """The history as JSON-ready data.
+
+        Returns
+        -------
+        dict
+            Facts by name.
+        """
         return {
             "criterion": self.criterion,
             "chosen": self.chosen,

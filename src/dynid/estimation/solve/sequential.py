@@ -269,34 +269,51 @@ CODES = {
 class Sequential:
     """Parameters that follow the measurements of a control loop: `update` per sample, `solve` when they are wanted.
 
-    Every channel c keeps a triangular factor with R_c'R_c = sum over rows k of lambda^(K - k) [w y]'[w y]
-    (Bierman's square-root information form), fed by Givens rotations in constant time. Of all models only the rows
-    differ. `solve` stacks the factors, each divided by its channel's noise: `noise`, one number or one per channel,
-    where given, otherwise found from the residuals as estimator="wls" does. After the same rows it equals the batch
-    estimate on rows that are not filtered.
+    After the same rows, `solve` equals the batch estimate on rows that are not filtered.
 
     Parameters
     ----------
     robot : Robot
         Open or with coupled joints, on a fixed base.
     model : str
-        As `identify` has them: "torque", "power", "energy", "momentum", "reaction", "torque+reaction".
+        As for `identify`: "torque", "power", "energy", "momentum", "reaction" or "torque+reaction".
     unknown : sequence of str, optional
         Unknown lengths and angles of the geometry, whose model parameters are then followed (torque, power, momentum).
     span : int, optional
-        Steps of a balance of energy or momentum (32 where missing); a row is made every eighth of it. Integrals go by
-        the trapezoidal rule from sample to sample.
+        Steps of a balance of energy or momentum; a row is made every eighth of it, and integrals follow the trapezoidal
+        rule from sample to sample. Default: 32.
     friction : sequence of str, optional
-        Blocks without a memory; viscous, Coulomb and offset where missing and torques are measured.
+        Blocks without memory. Default: viscous, Coulomb and offset where torques are measured.
     rotor_inertia : bool
-        Whether rotor inertias are among the parameters.
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
     forgetting : float
         lambda in (0, 1]; about 1 / (1 - lambda) rows are remembered.
-    noise : float or array, optional
-        Standard deviation of the rows of every channel.
+    noise : float or (channels,) array, optional
+        Standard deviation of the rows of every channel. Default: estimated from the residuals, as estimator="wls" does.
     prior : Identification or mapping, optional
-        An earlier result, or values with standard deviations by name; it is not forgotten.
+        An earlier result, or (value, standard deviation) by name; it is not forgotten.
 
+    Raises
+    ------
+    IdentificationError
+        If the model, a block or an option does not fit the robot.
+
+    Notes
+    -----
+    Every channel c keeps a triangular factor with R_c'R_c = sum over rows k of lambda^(K - k) [w y]'[w y] (Bierman's
+    square-root information form), updated by Givens rotations in constant time. Only the rows depend on the model.
+    `solve` stacks the factors, each divided by its channel's noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Sequential, load_robot
+    >>> follower = Sequential(load_robot("one_link"), friction=("viscous",))
+    >>> for k in range(200):
+    ...     q, v, a = np.sin([0.1 * k]), np.cos([0.1 * k]), -np.sin([0.1 * k])
+    ...     follower.update(q, v, a, tau=2.0 * a + 0.5 * v)
+    >>> round(follower.values[follower.names.index("Fv1")], 6)
+    0.5
     """
 
     def __init__(
@@ -381,10 +398,27 @@ class Sequential:
         self, q: Array, v: Array, a: Array | None = None, tau: Array | None = None, *, t: float | None = None,
         reaction: Array | None = None,
     ) -> None:  # fmt: skip
-        """Add one sample: positions, velocities, accelerations and what is measured, (n,) each.
+        """Add one sample.
 
-        tau: torques, reaction: readings of the force plate, as the model has them. Balances of energy and momentum
-        take the instant t (s), and no accelerations.
+        Parameters
+        ----------
+        q : (n,) array
+            Positions, rad or m.
+        v : (n,) array
+            Velocities, rad/s or m/s.
+        a : (n,) array, optional
+            Accelerations, rad/s^2 or m/s^2; not used by balances of energy and momentum.
+        tau : (n,) array, optional
+            Torques, N m or N, if the model measures them.
+        t : float, optional
+            Time, s, for balances of energy and momentum.
+        reaction : (channels,) array, optional
+            Readings of the force plate, N and N m, if the model measures them.
+
+        Raises
+        ------
+        IdentificationError
+            If what the model needs is missing or has another shape.
         """
         if self._sheet is None or a is None or tau is None or t is not None or reaction is not None:
             samples = [None if x is None else np.asarray(x, dtype=np.float64)[None] for x in (q, v, a, tau, reaction)]
@@ -401,7 +435,28 @@ class Sequential:
         self, q: Array, v: Array, a: Array | None = None, tau: Array | None = None, *, t: Array | None = None,
         reaction: Array | None = None,
     ) -> None:  # fmt: skip
-        """Add samples in order, (N, n) each, t (N,)."""
+        """Add samples in order.
+
+        Parameters
+        ----------
+        q : (N, n) array
+            Positions, rad or m.
+        v : (N, n) array
+            Velocities, rad/s or m/s.
+        a : (N, n) array, optional
+            Accelerations, rad/s^2 or m/s^2.
+        tau : (N, n) array, optional
+            Torques, N m or N.
+        t : (N,) array, optional
+            Time, s.
+        reaction : (N, channels) array, optional
+            Readings of the force plate, N and N m.
+
+        Raises
+        ------
+        IdentificationError
+            If what the model needs is missing or has another shape.
+        """
         samples = [None if x is None else np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau, reaction)]
         self._feed_checked(samples, None if t is None else np.asarray(t, dtype=np.float64))
 
@@ -490,7 +545,13 @@ class Sequential:
             )  # fmt: skip
 
     def without_samples(self) -> Sequential:
-        """Return another one with the same settings, and memory of its own."""
+        """Return a copy with the same settings and no samples.
+
+        Returns
+        -------
+        Sequential
+            Independent of this one.
+        """
         twin = copy(self)
         twin._allocate_memory()
         twin.reset()
@@ -538,7 +599,13 @@ class Sequential:
         return tuple(factors)
 
     def solve(self) -> Solution:
-        """Solve for the parameters, all joints together; the result is kept until the next sample."""
+        """Solve for the parameters, all joints together; the result is kept until the next sample.
+
+        Returns
+        -------
+        Solution
+            Values, standard deviations and rank.
+        """
         if self._solution is None:
             self._solution = solve(self.unknowns, {0: self.factors}, prior=self.prior, noise=self.noise)
         return self._solution
@@ -549,10 +616,21 @@ class Sequential:
         return find_levels(self.equation, self.unknowns)
 
     def solve_joint_by_joint(self) -> Solution:
-        """Solve the last joint first, then go on towards the base (Ha, Ko & Kwon, eq. 2.28).
+        """Solve the last joint first, then proceed towards the base (Ha, Ko & Kwon, eq. 2.28).
 
-        Torques and momenta of serial robots only: their rows are block triangular. It needs neither weights nor a
-        matrix of all parameters, but each joint's own block must have full rank (eq. 2.30), which is checked.
+        It needs neither weights nor a matrix of all parameters, but each joint's own block must have full rank (eq.
+        2.30), which is checked.
+
+        Returns
+        -------
+        Solution
+            Values, standard deviations and rank.
+
+        Raises
+        ------
+        IdentificationError
+            If the rows are not block triangular (only torques and momenta of serial robots are), or a block lacks full
+            rank.
         """
         return solve_recursively(self.unknowns, {0: self.factors}, self._levels)
 
