@@ -94,7 +94,7 @@ def regressor(robot: Robot, motion: Motion, *, model: str = "torque", rotor_iner
 
     Notes
     -----
-    The rigid-body model is linear in the standard parameters: tau = W(q, v, a) X (Gautier 1991).
+    The rigid-body model is linear in the standard parameters: tau = W(q, v, a) X (Gautier 1991, eq. 5).
 
     Examples
     --------

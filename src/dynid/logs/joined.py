@@ -75,12 +75,11 @@ class FilePart:
     source : path, frame or mapping
         What `read_log` takes.
     shift : float
-        Added to its times, in s.
+        Added to its times, s.
     ranges : tuple of str
-        Times of it that count, as the command line writes them: "2.5:20" in s after its start, or "0%:65%".
-    rows : (first, last)
-        Rows of it that count, counted from 1 and both included; None leaves an end open.
-
+        Times that count, as on the command line: "2.5:20" in s after its start, or "0%:65%".
+    rows : (int or None, int or None), optional
+        First and last row that count, counted from 1 and both included; None leaves an end open.
     """
 
     source: Any
@@ -99,7 +98,7 @@ class FilePart:
 
     @property
     def suffix(self) -> str:
-        """Ranges and shift of time as they are written after the name of the file."""
+        """Ranges and time shift as written after the name of the file."""
         rows = [] if self.rows is None else ["#" + ":".join("" if end is None else str(end) for end in self.rows)]
         shift = [_shift_text(self.shift)] if self.shift else []
         return "".join(f"@{text}" for text in (*rows, *self.ranges, *shift))

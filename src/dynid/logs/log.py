@@ -109,22 +109,37 @@ AS_RECORDED: Any = ()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wiring:
-    """Corrections of mistakes in the wiring of a log: columns are taken in `order`, then signs, then zeros.
+    """Corrections of mistakes in the wiring of a log: columns are reordered, then signs, then zeros are applied.
 
-    What is missing is as recorded: `Wiring()` changes nothing, whatever the number n of joints. Of a log that is read
+    What is missing is as recorded: `Wiring()` changes nothing, whatever the number n of joints. For a log that is read
     with a gear, orders and signs are those of the recorded motor signals, zeros those of the joints.
 
     Parameters
     ----------
-    order_q, order_tau : (n,) integers
-        The column that each joint takes, counted from 0: joint j has the column `order_q[j]` of q, v and a.
-    sign_q, sign_v, sign_a, sign_tau : (n,)
-        1 or -1 per joint; those of v and a, where missing, are those of q.
-    zero : (n,)
-        What is added, in rad or m: q used = sign_q * q recorded + zero.
-    file_q, file_tau : (n,) integers
-        The joints that the file's columns name, in the order of the file; `order` of `read_log` counts these columns.
+    order_q : (n,) array of int
+        Column of q, v and a that each joint takes, counted from 0.
+    order_tau : (n,) array of int
+        The same for tau.
+    sign_q : (n,) array
+        1 or -1 per joint.
+    sign_v : (n,) array
+        The same for v. Default: that of q.
+    sign_a : (n,) array
+        The same for a. Default: that of q.
+    sign_tau : (n,) array
+        The same for tau.
+    zero : (n,) array
+        What is added, rad or m: q used = sign_q * q recorded + zero.
+    file_q : (n,) array of int
+        Joints that the file's columns of q name, in the order of the file, which `order` of `read_log` refers to.
+    file_tau : (n,) array of int
+        The same for tau.
 
+    Examples
+    --------
+    >>> from dynid import Wiring
+    >>> Wiring(order_q=(1, 0)).then(Wiring(sign_tau=(1.0, -1.0))).n
+    2
     """
 
     order_q: Order = AS_RECORDED
@@ -170,15 +185,48 @@ class Wiring:
         return len(self.zero)
 
     def order(self, channel: str) -> Order:
-        """Column of each joint of q, v, a or tau."""
+        """Column of each joint in a channel.
+
+        Parameters
+        ----------
+        channel : {"q", "v", "a", "tau"}
+            The channel.
+
+        Returns
+        -------
+        (n,) array of int
+            Columns, counted from 0.
+        """
         return self.order_tau if channel == "tau" else self.order_q
 
     def sign(self, channel: str) -> Array:
-        """Sign of each joint of q, v, a or tau."""
+        """Sign of each joint in a channel.
+
+        Parameters
+        ----------
+        channel : {"q", "v", "a", "tau"}
+            The channel.
+
+        Returns
+        -------
+        (n,) array
+            1 or -1.
+        """
         return getattr(self, f"sign_{channel}")  # type: ignore[no-any-return]
 
     def apply(self, samples: Samples) -> Samples:
-        """Return the samples with order, signs and zeros corrected."""
+        """Return the samples with order, signs and zeros corrected.
+
+        Parameters
+        ----------
+        samples : Samples
+            As recorded.
+
+        Returns
+        -------
+        Samples
+            Corrected.
+        """
         if not self.n:
             return samples
         self._check_joint_count(samples.q.shape[1])
@@ -191,7 +239,20 @@ class Wiring:
         return Samples(samples.t, q + self.zero, v, a, tau, samples.reaction)
 
     def then(self, after: Wiring, gear: Array | None = None) -> Wiring:
-        """Return this wiring followed by another as one; gear (n, n): of a log of motor signals."""
+        """Return this wiring followed by another, as one.
+
+        Parameters
+        ----------
+        after : Wiring
+            The other.
+        gear : (n, n) array, optional
+            Gear of a log of motor signals.
+
+        Returns
+        -------
+        Wiring
+            Both corrections in one.
+        """
         if not self.n or not after.n:
             return self if self.n else after
         after._check_joint_count(self.n)
@@ -210,7 +271,18 @@ class Wiring:
             )  # fmt: skip
 
     def options(self, robot: Robot) -> tuple[Option, ...]:
-        """Options of `read_log` that apply the wiring, none for what is as recorded."""
+        """Options of `read_log` that apply the wiring; none for what is as recorded.
+
+        Parameters
+        ----------
+        robot : Robot
+            As `load_robot` returns it.
+
+        Returns
+        -------
+        tuple of Option
+            The options.
+        """
         if not self.n:
             return ()
         self._check_joint_count(robot.n)
@@ -307,9 +379,40 @@ class _SourcePart:
 class Log:
     """A recording: `.t .q .v .a .tau .reaction`, None for channels that were not recorded.
 
-    A log that was read from a file stays there until an array is asked for; `chunks` reads it piece by piece.
-    `coupling` (n, n) is the transmission with motor positions = coupling @ joint positions, both scaled to the
-    joint side, where one is known: friction acts there. `notes` say what the reader decided by itself.
+    A log that was read from a file stays there until an array is needed; `chunks` reads it piece by piece. `coupling`
+    (n, n) is the transmission with motor positions = coupling @ joint positions, both scaled to the joint side, where
+    one is known: friction acts there. `notes` say what the reader decided.
+
+    Parameters
+    ----------
+    t : (N,) array
+        Time, s.
+    q : (N, n) array
+        Positions, rad or m.
+    v : (N, n) array, optional
+        Velocities, rad/s or m/s.
+    a : (N, n) array, optional
+        Accelerations, rad/s^2 or m/s^2.
+    tau : (N, n) array, optional
+        Joint torques, N m or N.
+    reaction : (N, channels) array, optional
+        Readings of the force plate, N and N m.
+    name : str
+        Name of the log in messages.
+
+    Raises
+    ------
+    LogError
+        If the shapes of the arrays disagree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Log
+    >>> t = np.arange(0.0, 10.0, 0.01)
+    >>> log = Log(t, np.sin(t)[:, None], tau=np.cos(t)[:, None])
+    >>> sorted(log.channels), log.part(0.0, 0.5).t.shape
+    (['tau'], (500,))
     """
 
     def __init__(
@@ -342,7 +445,22 @@ class Log:
 
     @classmethod
     def from_source(cls, source: Source, *, coupling: Array | None = None, notes: tuple[Message, ...] = ()) -> Log:
-        """Return a log that reads from a source."""
+        """Return a log that reads from a source.
+
+        Parameters
+        ----------
+        source : Source
+            Where the samples come from.
+        coupling : (n, n) array, optional
+            Transmission from joint to motor positions.
+        notes : tuple of Message
+            What the reader decided.
+
+        Returns
+        -------
+        Log
+            The log.
+        """
         log = cls.__new__(cls)
         log._set_source(source, coupling, notes)
         return log
@@ -361,7 +479,12 @@ class Log:
     def chunks_of_whole_recording(self) -> Iterator[Samples]:
         """Yield chunks of the whole recording, up to a little after the part that counts.
 
-        Filters and friction states of a part go on from what was recorded before it.
+        Filters and friction states of a part continue from what was recorded before it.
+
+        Yields
+        ------
+        Samples
+            The next samples.
         """
         part = self.source if isinstance(self.source, _SourcePart) else None
         for samples in self._chunks_kept_in_memory(self._whole_source):
@@ -373,7 +496,18 @@ class Log:
                 return
 
     def with_reading_progress(self, on_read: Callable[[float], None]) -> Log:
-        """Return the same log, which reports the share of its file that has been read."""
+        """Return the same log, which reports the share of its file that has been read.
+
+        Parameters
+        ----------
+        on_read : callable
+            Called with the share, 0 to 1.
+
+        Returns
+        -------
+        Log
+            The log.
+        """
         log = copy(self)
         log._on_read = on_read
         return log
@@ -435,7 +569,7 @@ class Log:
         return found
 
     def rewired(self, wiring: Wiring) -> Log:
-        """Return the log with mistakes of its wiring corrected, beyond what was corrected before.
+        """Return the log with mistakes of its wiring corrected, in addition to earlier corrections.
 
         A log of a file stays there, and is read as if it had been opened with the options of both.
 
@@ -448,7 +582,6 @@ class Log:
         -------
         Log
             The same recording, or part of it; its `.wiring` is both corrections in one.
-
         """
         whole = self._whole_source
         source = whole if hasattr(whole, "rewired") else ArraySource(whole.name, Log.from_source(whole)._all_samples)
@@ -471,20 +604,53 @@ class Log:
             check()
 
     def places(self, rows: Sequence[int]) -> str:
-        """Text on where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
+        """Describe where rows of the recording are: 'line 7, 12' of a text file, else 'row 6, 11'.
+
+        Parameters
+        ----------
+        rows : sequence of int
+            Rows, counted from 0.
+
+        Returns
+        -------
+        str
+            Lines or rows of the file.
+        """
         lines = getattr(self._whole_source, "lines", None)
         if not rows or lines is None:
             return f"row {', '.join(map(str, self.line_numbers(rows)[1]))}" if rows else ""
         return str(lines(rows))
 
     def line_numbers(self, rows: Sequence[int]) -> tuple[str, list[int]]:
-        """Whether rows (increasing, counted from 0) are lines or rows of the file, and their numbers from 1."""
+        """Line or row numbers in the file.
+
+        Parameters
+        ----------
+        rows : sequence of int
+            Increasing rows, counted from 0.
+
+        Returns
+        -------
+        tuple of (str, list of int)
+            "line" or "row", and the numbers from 1.
+        """
         find = getattr(self._whole_source, "line_numbers", None)
         first = getattr(getattr(self._whole_source, "part", None), "first", 1)
         return ("row", [row + first for row in rows]) if find is None or not rows else ("line", find(rows))
 
     def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
-        """Yield the samples in order, at most `rows` at a time, in bounded memory."""
+        """Yield the samples in order, in bounded memory.
+
+        Parameters
+        ----------
+        rows : int
+            Samples per chunk, at most.
+
+        Yields
+        ------
+        Samples
+            The next samples.
+        """
         return self.source.chunks(rows)
 
     def _chunks_kept_in_memory(self, source: Source) -> Iterator[Samples]:
@@ -555,7 +721,6 @@ class Log:
         polars.DataFrame
             The columns t, q1, q2, ..., v1, ..., a1, ..., tau1, ... in SI units, and fx, fy, fz, mx, my, mz of a force
             plate, as far as they were recorded.
-
         """
         import polars as pl
 
@@ -621,7 +786,20 @@ class Log:
         return first, last
 
     def between(self, start: float | None = None, stop: float | None = None) -> Log:
-        """Return the part from `start` to before `stop`, in s after the first sample; negative: before the end."""
+        """Return the part from `start` to before `stop`.
+
+        Parameters
+        ----------
+        start : float, optional
+            Seconds after the first sample; negative: before the end.
+        stop : float, optional
+            The same. Default: the end.
+
+        Returns
+        -------
+        Log
+            The part.
+        """
         first, last = self.span
         end = float(np.nextafter(last, np.inf))
         begin = first if start is None else (last if start < 0 else first) + start
@@ -637,7 +815,20 @@ class Log:
         )
 
     def part(self, start: float = 0.0, stop: float = 1.0) -> Log:
-        """Return a part by fractions of the log's duration: `part(0, 0.65)` and `part(0.65)` split it in two."""
+        """Return a part by fractions of the log's duration: `part(0, 0.65)` and `part(0.65)` split it in two.
+
+        Parameters
+        ----------
+        start : float
+            Fraction at which it starts, 0 to 1.
+        stop : float
+            Fraction before which it ends, 0 to 1.
+
+        Returns
+        -------
+        Log
+            The part.
+        """
         first, last = self.span
         length = last - first
         return self.between(start * length if start > 0.0 else None, stop * length if stop < 1.0 else None)

@@ -713,32 +713,70 @@ def read_log(
 ) -> Log:
     """Open a log: CSV (also .gz), Parquet, NPZ, MAT, HDF5, a rosbag2 or an MCAP file, a frame or arrays by name.
 
-    Columns are matched by their names; `columns` overrides that, with keys t, q, v, a, tau, reaction (a column, an
-    array or a list in the order of the joints; None leaves a channel out), or q1, tau3, v.elbow for single ones.
-    Columns may be numbers, counted from 1, or ranges of them such as "2:8", the last one included. `header` names all
-    columns of a table without a header, or in place of it: "t,q*7,_*3,tau*7" (`_` skips a column). `rows` takes the
-    rows from the first to the last, counted from 1 and both included; None leaves an end open.
-    `units` tells other units than SI per channel, as one unit or one per joint. `gear` (a ratio, n ratios or the
-    matrix G with motor positions = G @ joint positions) and `gain` (Nm per A) bring a motor-side log to the joints:
-    units first, then gain, then gear. `topic` picks topics of a bag, several as a list or "/a+/b". Nothing but the
-    beginning is read here; the samples stay in the file until they are asked for. `path` may also be a frame of polars
-    or pandas, a mapping of names to arrays, or an array with a `header`; their arrays are used as they are, without a
-    copy where possible.
+    Only the beginning is read here; the samples stay in the file until they are needed. Columns are matched by their
+    names.
 
-    A list of files or frames is one recording, such as positions and torques apart: they are joined on time (see
-    `joined`); a `FilePart` in it shifts the times of one, or takes a part of it. A `header` for each is
-    written "t,q*7+t,tau*7"; `rows` counts those of each.
+    Parameters
+    ----------
+    path : path, frame, mapping or array, or a sequence of them
+        The file; a frame of polars or pandas; a mapping of names to arrays; or an array with a `header`. Arrays are
+        used without a copy where possible. A list is one recording, such as positions and torques apart, joined on
+        time; a `FilePart` in it shifts the times of one file or takes a part of it.
+    robot : Robot
+        As `load_robot` returns it.
+    columns : mapping, optional
+        Which columns to read, with keys t, q, v, a, tau, reaction (a column, an array or a list in the order of the
+        joints; None leaves a channel out), or q1, tau3, v.elbow for single ones. Columns may be numbers, counted from
+        1, or ranges such as "2:8", the last one included.
+    units : mapping, optional
+        Units other than SI by channel, as one unit or one per joint.
+    gear : float, (n,) or (n, n) array, optional
+        Ratio, ratios, or matrix G with motor positions = G @ joint positions, of a motor-side log.
+    gain : float or (n,) array, optional
+        Drive gains, N m/A. Units apply first, then gain, then gear.
+    topic : str or sequence of str, optional
+        Topics of a bag; several as a list or "/a+/b".
+    sign : str or sequence of str, optional
+        Channels of joints that are recorded with the wrong sign, such as "tau.elbow"; "q.elbow" turns v and a too,
+        "v.elbow" or "a.elbow" only these.
+    zero : mapping of str to float or str, optional
+        What is added to positions, {"elbow": -pi / 2} in rad or m, or "-90deg".
+    order : sequence of str or mapping, optional
+        Joints in the order of the file's columns, for all channels, or {"tau": [...]} and {"q": [...]} (with v and a).
+    header : str or sequence of str, optional
+        Names of all columns of a table without a header, or in place of it: "t,q*7,_*3,tau*7" (`_` skips a column); for
+        several files "t,q*7+t,tau*7".
+    rows : (int or None, int or None), optional
+        First and last row to read, counted from 1 and both included, in each file; None leaves an end open.
+
+    Returns
+    -------
+    Log
+        The log, with `notes` on what was decided.
+
+    Raises
+    ------
+    LogError
+        If the file cannot be read or its columns do not fit the robot.
+
+    Notes
+    -----
+    Columns are taken in order, then units, signs, gain and gear are applied, then zeros at the joints: q used = sign *
+    q recorded + zero.
 
     Joints that the file does not have, such as those of a gripper, are not columns of the log: its `locks` hold their
     positions, 0 where there are none, or the recorded one of a joint that stands still and has no torques; functions
-    that take the log lock these joints of the robot. Columns that are counted must be those of the arm before the
-    gripper; a joint between two that are there is an error.
+    that take the log lock these joints of the robot. A joint missing between two that are there is an error.
 
-    Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
-    all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
-    the wrong sign, such as "tau.elbow"; "q.elbow" turns v and a too, "v.elbow" or "a.elbow" these alone. `zero`: what
-    is added to positions, {"elbow": -pi / 2} in rad or m, or "-90deg". Columns are taken in order, then units, signs,
-    gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import load_robot, read_log
+    >>> t = np.arange(0.0, 1.0, 0.01)
+    >>> arrays = {"t": t, "q1": np.degrees(np.sin(t)), "tau1": np.cos(t)}
+    >>> log = read_log(arrays, load_robot("one_link"), units={"q": "deg"})
+    >>> log.q.shape, round(log.q.max(), 3)
+    ((100, 1), np.float64(0.836))
     """
     given = {key: value for key, value in locals().items() if key not in NOT_GIVEN and value is not None}
     if isinstance(topic, list | tuple):

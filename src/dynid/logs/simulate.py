@@ -41,9 +41,39 @@ def simulate(
 ) -> Log:
     """Return the log of a motion: positions, velocities and accelerations as given, torques of the nominal parameters.
 
-    Nominal viscous, Coulomb and offset friction is included where the robot has some. noise: standard deviation of
-    the torques, one number or one per joint (N m, N); plate_noise: of the forces and moments on the base; seed makes it
-    reproducible; rate (Hz) samples an excitation.
+    Parameters
+    ----------
+    robot : Robot
+        With nominal values of all standard parameters.
+    motion : Motion or Excitation
+        The motion.
+    noise : float or (n,) sequence, optional
+        Standard deviation of the torques, N m or N. Default: no noise.
+    plate_noise : float or (channels,) sequence, optional
+        Standard deviation of the forces and moments on the base, N and N m. Default: no noise.
+    seed : int
+        Seed of the noise.
+    rate : float
+        Samples per second of an excitation, Hz.
+
+    Returns
+    -------
+    Log
+        The log. Nominal viscous, Coulomb and offset friction is included where the robot has some.
+
+    Raises
+    ------
+    DynidError
+        If a nominal value is missing, or the motion does not fit the robot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, load_robot, simulate
+    >>> t = np.arange(0.0, 1.0, 0.1)
+    >>> x = t[:, None]
+    >>> simulate(load_robot("one_link"), Motion(t, np.sin(x), np.cos(x), -np.sin(x))).tau.shape
+    (10, 1)
     """
     if isinstance(motion, Sampled):
         motion = motion.motion(rate)
