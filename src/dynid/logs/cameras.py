@@ -31,19 +31,18 @@ ODD = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Camera:
-    """A calibrated camera: its name, projection matrix (3, 4) from m (or another length) to pixels, and its lens.
+    """A calibrated camera: projection from lengths to pixels, and lens distortion.
 
     Parameters
     ----------
     name : str
         What its columns begin with: `cam1.m3.u`.
-    matrix : (3, 4)
-        P = K [R t], of the image without distortion.
-    distortion : up to 5 numbers
-        k1, k2, p1, p2, k3 as OpenCV has them, in coordinates of K, which P holds.
+    matrix : (3, 4) array
+        P = K [R t] of the image without distortion, from m (or another length) to pixels.
+    distortion : tuple of up to 5 floats
+        k1, k2, p1, p2, k3 as in OpenCV, in coordinates of K, which P holds.
     noise : float
-        Standard deviation of an image point in pixels.
-
+        Standard deviation of an image point, pixels.
     """
 
     name: str
@@ -81,10 +80,20 @@ class Camera:
         return np.asarray(-np.linalg.solve(self.matrix[:, :3], self.matrix[:, 3]))
 
     def undistort(self, points: Array) -> tuple[Array, Array]:
-        """Image points (N, 2) without distortion, NaN where there is none, and their derivative's inverse (N, 2, 2).
+        """Remove the lens distortion of image points.
 
-        Newton's method on the distortion in normalised coordinates; the second is d(distorted) / d(undistorted), by
-        which errors become those of the pixels that were measured.
+        Newton's method on the distortion in normalised coordinates.
+
+        Parameters
+        ----------
+        points : (N, 2) array
+            Image points as recorded, pixels.
+
+        Returns
+        -------
+        tuple of (N, 2) array and (N, 2, 2) array
+            Points without distortion, NaN where there is none, and the derivatives d(distorted) / d(undistorted), by
+            which errors become those of the measured pixels.
         """
         K = self.intrinsics
         D = np.broadcast_to(np.eye(2), (len(points), 2, 2)).copy()
@@ -127,11 +136,22 @@ class Camera:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Triangulation:
-    """Points (N, m, 3) in the length of the cameras' matrices, NaN where they are not determined.
+    """Points found from their images.
 
-    covariance (N, m, 3, 3): by the noise of the cameras, NaN where points are; views (N, m): cameras
-    that show each; error (cameras,): root mean square of what the image points miss, pixels; dropped: points that some
-    camera shows and that are not determined, by reason.
+    Attributes
+    ----------
+    points : (N, m, 3) array
+        Points in the length of the cameras' matrices, NaN where they are not determined.
+    covariance : (N, m, 3, 3) array
+        Covariances due to the noise of the cameras.
+    views : (N, m) array of int
+        Number of cameras that show each point.
+    error : (cameras,) array
+        Root mean square reprojection error, pixels.
+    dropped : mapping of str to int
+        Number of points that some camera shows and that are not determined, by reason.
+    warnings : tuple of Message
+        What to know about the points.
     """
 
     points: Array
@@ -142,14 +162,50 @@ class Triangulation:
     warnings: tuple[Message, ...]
 
     def scaled(self, factor: float) -> Triangulation:
-        """Return the triangulation in another unit of length."""
+        """Return the triangulation in another unit of length.
+
+        Parameters
+        ----------
+        factor : float
+            New unit over old one.
+
+        Returns
+        -------
+        Triangulation
+            The scaled points and covariances.
+        """
         return Triangulation(
             factor * self.points, factor**2 * self.covariance, self.views, self.error, self.dropped, self.warnings
         )
 
 
 def read_cameras(path: str | Path) -> tuple[Camera, ...]:
-    """Read a TOML file with a table [[camera]] for each: name, matrix, and distortion and noise where known."""
+    r"""Read calibrated cameras from a TOML file.
+
+    Parameters
+    ----------
+    path : str or Path
+        File with a table [[camera]] for each: name, matrix, and distortion and noise where known.
+
+    Returns
+    -------
+    tuple of Camera
+        The cameras.
+
+    Raises
+    ------
+    DynidError
+        If the file has mistakes.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from dynid import read_cameras
+    >>> file = Path("cameras.toml")
+    >>> _ = file.write_text('[[camera]]\nname = "left"\nmatrix = [[800, 0, 320, 0], [0, 800, 240, 0], [0, 0, 1, 2]]')
+    >>> read_cameras(file)[0].name
+    'left'
+    """
     data = read_toml(Path(path))
     tables = data.get("camera")
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables) or len(data) != 1:
@@ -172,14 +228,14 @@ def read_cameras(path: str | Path) -> tuple[Camera, ...]:
 
 
 def triangulate(cameras: Sequence[Camera], points: ArrayLike) -> Triangulation:
-    """Find points from their images in two or more calibrated cameras, with the covariance that pixel noise gives them.
+    """Find points from their images in two or more calibrated cameras, with the covariance due to pixel noise.
 
     Parameters
     ----------
     cameras : sequence of Camera
-        Two at least, not all at one place.
-    points : (N, m, cameras, 2)
-        u and v in pixels of m markers in N frames, as recorded (distorted); NaN where a camera does not show one.
+        At least two, not all at one place.
+    points : (N, m, cameras, 2) array_like
+        u and v, pixels, of m markers in N frames as recorded (distorted); NaN where a camera does not show one.
 
     Returns
     -------
@@ -187,6 +243,21 @@ def triangulate(cameras: Sequence[Camera], points: ArrayLike) -> Triangulation:
         Points that fewer than two cameras show, whose rays are parallel, or that lie behind a camera are NaN and
         counted.
 
+    Raises
+    ------
+    LogError
+        If the arrays do not fit the cameras.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Camera, triangulate
+    >>> K = np.diag([800.0, 800.0, 1.0])
+    >>> left = Camera("left", K @ np.hstack([np.eye(3), [[0.0], [0.0], [2.0]]]))
+    >>> right = Camera("right", K @ np.hstack([np.eye(3), [[-0.5], [0.0], [2.0]]]))
+    >>> images = [[[[40.0, 0.0], [-160.0, 0.0]]]]
+    >>> triangulate([left, right], images).points.round(6) + 0.0
+    array([[[0.1, 0. , 0. ]]])
     """
     cameras = tuple(cameras)
     seen = _to_numbers("", "points", points)

@@ -420,12 +420,27 @@ HELD = 50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarkerFit:
-    """Joint positions q (N, n) that put the markers where they were seen, NaN where too few markers were visible.
+    """Joint positions that put the markers where they were seen.
 
-    offsets (m, 3): markers in the frames of their links, m. camera: pose of the measuring frame in frame 0. sigma
-    (N, n): standard deviations of q, that of the offsets included, which all frames share; infinite where no marker
-    shows a joint, NaN where there are too few markers to judge. residual: root mean square distance per coordinate, m;
-    marker_residual (m,): of each marker.
+    Attributes
+    ----------
+    t : (N,) array
+        Time, s.
+    q : (N, n) array
+        Joint positions, rad or m, NaN where too few markers were visible.
+    offsets : (m, 3) array
+        Markers in the frames of their links, m.
+    camera : Transform
+        Pose of the measuring frame in frame 0.
+    residual : float
+        Root mean square distance per coordinate, m.
+    marker_residual : (m,) array
+        The same for each marker, m.
+    sigma : (N, n) array
+        Standard deviations of q, including that of the offsets, which all frames share; infinite where no marker shows
+        a joint, NaN where there are too few markers to judge.
+    warnings : tuple of Message
+        What to know about the fit.
     """
 
     t: Array
@@ -438,7 +453,22 @@ class MarkerFit:
     warnings: tuple[Message, ...]
 
     def log(self, *, tau: ArrayLike | None = None, reaction: ArrayLike | None = None, name: str = "markers") -> Log:
-        """Return a log of these positions with torques (N, n) or forces on the base (N, channels) beside them."""
+        """Return a log of these positions with torques or forces on the base.
+
+        Parameters
+        ----------
+        tau : (N, n) array_like, optional
+            Torques, N m or N.
+        reaction : (N, channels) array_like, optional
+            Readings of the force plate, N and N m.
+        name : str
+            Name of the log in messages.
+
+        Returns
+        -------
+        Log
+            The log.
+        """
         beside = {key: None if x is None else np.asarray(x) for key, x in (("tau", tau), ("reaction", reaction))}
         return Log(self.t, self.q, tau=beside["tau"], reaction=beside["reaction"], name=name)
 
@@ -457,18 +487,59 @@ def angles_from_markers(
     refine_camera: bool = False,
     covariance: ArrayLike | None = None,
 ) -> MarkerFit:
-    """Find joint positions from marker positions by least squares, with unknown places of the markers on the links.
+    """Find joint positions from marker positions by least squares; where the markers are on the links may be unknown.
 
-    markers (N, m, 3) in m, NaN where hidden; links: the link or joint that carries each, or "base". start (n,): joint
-    positions in the frames `at` (the first one, or all in which the robot stood so). Unknown offsets leave the zero of
-    some joints open, always that of a last joint: only this posture fixes it, with the error of the markers in these
-    frames, so let the robot stand there for a while. offsets (m, 3): those that are known, NaN elsewhere. camera: pose
-    of the measuring frame in frame 0, the same frame where missing; refine_camera adjusts it too, from a pose that is
-    right within some degrees. Open trees only.
+    Parameters
+    ----------
+    robot : Robot
+        An open tree.
+    t : (N,) array_like
+        Time, s.
+    markers : (N, m, 3) array_like or Triangulation
+        Marker positions, m, NaN where hidden; or what `triangulate` found, in m, with its covariances.
+    links : sequence of str
+        Link or joint that carries each marker, or "base".
+    start : (n,) array_like
+        Joint positions in the frames `at`, rad or m.
+    at : int, slice or sequence of int
+        Frames in which the robot stood at `start`.
+    offsets : (m, 3) array_like, optional
+        Known marker positions in the frames of their links, m, NaN elsewhere.
+    camera : Transform, optional
+        Pose of the measuring frame in frame 0. Default: the same frame.
+    refine_camera : bool
+        Whether to adjust this pose too, which must be right within some degrees.
+    covariance : (N, m, 3, 3) array_like, optional
+        Covariances of the marker positions, m^2. Only their ratios count; their common scale follows from the fit where
+        there are enough markers.
 
-    markers may be what `triangulate` finds in images, in m, with its covariances; covariance (N, m, 3, 3) in m^2 is
-    that of other marker positions. Both weigh the markers: their ratios count, their common scale follows from the fit
-    where there are enough markers.
+    Returns
+    -------
+    MarkerFit
+        Joint positions with standard deviations, marker offsets and residuals.
+
+    Raises
+    ------
+    LogError
+        If the arrays do not fit one another or the robot.
+
+    Notes
+    -----
+    Unknown offsets leave the zero of some joints open, always that of the last joint: only the posture `start` fixes
+    it, with the error of the markers in the frames `at`, so let the robot stand there for a while.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import angles_from_markers, load_robot
+    >>> t = np.linspace(0.0, 1.0, 50)
+    >>> q = 0.5 * np.sin(3.0 * t)
+    >>> c, s, r = np.cos(q), np.sin(q), 0.3
+    >>> first = np.column_stack([r * c, r * s, 0.0 * q])
+    >>> second = np.column_stack([-r * s, r * c, 0.0 * q])
+    >>> fit = angles_from_markers(load_robot("one_link"), t, np.stack([first, second], 1), ["1", "1"], start=[0.0])
+    >>> bool(np.allclose(fit.q[:, 0], q, atol=1e-6))
+    True
     """
     seen_by_cameras: tuple[Message, ...] = ()
     if isinstance(markers, Triangulation):

@@ -50,9 +50,28 @@ FAR = 100.0
 class Gains(ResultWithFit):
     """Gains g of the joints `names`: true torque = g * measured signal, as `read_log(..., gain=...)` takes them.
 
-    values and sigma are NaN where the payload does not reveal a gain. payload: ten parameters, or a row of ten for each
-    of several payloads, with payload_sigma, 0 of what was given; NaN where they cannot be known. parameters: base
-    parameters and friction in true units (N m, kg, ...), as far as revealed gains tell.
+    `values` and `sigma` are NaN where the payload does not reveal a gain.
+
+    Attributes
+    ----------
+    fit : Fit
+        Names, values and settings of the fit.
+    payload : (10,) or (payloads, 10) array
+        Standard parameters of the payloads; NaN where they cannot be known.
+    payload_sigma : array
+        Their standard deviations, 0 for what was given.
+    sigma : (joints,) array
+        Standard deviations of the gains.
+    parameter_names : tuple of Parameter
+        Base parameters and friction.
+    parameter_units : tuple of str
+        Their units.
+    parameters : (p,) array
+        Their values in true units, as far as the gains are known.
+    parameter_sigma : (p,) array
+        Their standard deviations.
+    warnings : tuple of Message
+        What to know about the result.
     """
 
     payload: Array
@@ -79,7 +98,13 @@ class Gains(ResultWithFit):
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:
-        """The gains as JSON-ready data; None where a number is not known."""
+        """The gains as JSON-ready data; None where a number is not known.
+
+        Returns
+        -------
+        dict
+            Facts by name.
+        """
         return self.fit.facts(self.sigma) | {
             "payload": _rows_for_json(self.payload),
             "payload_sigma": _rows_for_json(self.payload_sigma),
@@ -129,16 +154,65 @@ def identify_gains(
 ) -> Gains:
     """Estimate the gains of all drives: true torque = gain * measured signal (a current, or a torque in wrong units).
 
-    What the torques are measured by is one of, or several of:
+    At least one of `payload`, `mass` and `reference` is needed, which sets the scale of the torques.
 
-    - payload: ten standard parameters of the known load in the frame of the link that carries it (the last where link
-      is missing), as `payload_parameters(mass, com, inertia)` gives them, or a list of such, one per loaded log;
-    - mass: of the load (kg), or a list of masses, one per loaded log; the other nine parameters are estimated along;
-    - reference: a joint whose signal is its true torque, or a mapping from joints to their known gains; then nothing
-      need be known of the payload, and `loaded` may be empty.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    loaded : Log, path, frame or mapping, or a sequence of them
+        Logs with the payload; may be empty with `reference`.
+    unloaded : Log, path, frame or mapping, or a sequence of them
+        Logs without it.
+    payload : (10,) array_like or a sequence of them, optional
+        Standard parameters of the known payload in the frame of its link, as `payload_parameters` gives them; or one
+        per loaded log.
+    mass : float or sequence of float, optional
+        Mass of the payload, kg, or one per loaded log; its other nine parameters are estimated.
+    reference : str or mapping of str to float, optional
+        A joint whose signal is its true torque, or known gains by joint; then the payload may be unknown.
+    link : str, optional
+        Link that carries the payload. Default: the last one.
+    friction : str or sequence of str
+        "auto": blocks chosen by cross-validation; or names of blocks, such as ("viscous", "coulomb", "offset"); () for
+        none.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
+    cutoff : float, optional
+        Cut-off frequency of the filter, Hz. Default: chosen from the data.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
+    offsets_per_log : bool
+        Whether each log has its own torque offsets.
+    friction_per_log : bool
+        Whether each log has its own friction, offsets included, identified in measured units and given in true ones.
+    delay : float
+        How much later torques were recorded than positions, s.
 
-    friction_per_log: every log has its own friction, offsets included, identified in measured units and given in true
-    ones. The other arguments are those of `identify`.
+    Returns
+    -------
+    Gains
+        Gains with standard deviations, and the parameters in true units.
+
+    Raises
+    ------
+    IdentificationError
+        If nothing sets the scale, or an option does not fit the robot or the data.
+    LogError
+        If a log cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Log, Motion, identify_gains, load_robot, simulate
+    >>> robot = load_robot("gautier3")
+    >>> t, w = np.arange(0.0, 10.0, 0.01), np.array([1.0, 1.7, 2.3])
+    >>> x = np.outer(t, w)
+    >>> log = simulate(robot, Motion(t, np.sin(x), w * np.cos(x), -(w**2) * np.sin(x)), noise=0.01)
+    >>> current = Log(log.t, log.q, v=log.v, a=log.a, tau=log.tau / [1.0, 2.0, 4.0])
+    >>> gains = identify_gains(robot, (), current, reference="1", friction=("viscous",))
+    >>> gains.values.round(1)
+    array([1., 2., 4.])
     """
     known, several = _known_payload_parameters(payload, mass)
     if known is None and reference is None:

@@ -69,19 +69,82 @@ def identify_payload(
     gain_sigma: float | None = None,
     physical: bool = True,
 ) -> Payload:
-    """Estimate what a link carries, from logs with it (`loaded`) and without it, on any motions.
+    """Estimate the payload of a link from loaded and unloaded runs, on any motions.
 
-    All logs share base parameters x; those with the payload see x + K p, p being its ten parameters in the link's
-    frame. `unloaded` may be an `Identification` of the robot without the payload, or its file: then the loaded logs are
-    identified alone, and the difference is taken as `payload_between` does. link: which one carries, the last where
-    missing. The other arguments are those of `identify`; friction_per_log: every log has its own friction, offsets
-    included, because friction that changes with temperature between the runs would read as a payload; without it only
-    offsets are free, with offsets_per_log. Deviations come from the delete-block jackknife.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    loaded : Log, path, frame or mapping, or a sequence of them
+        Logs with the payload.
+    unloaded : logs or Identification
+        Logs without it; or a result of the robot without it, or its file: then only the loaded logs are identified, and
+        the difference is taken as in `payload_between`.
+    link : str, optional
+        Link that carries the payload. Default: the last one.
+    model : str
+        Measurement model: "torque", "power", "energy", "momentum", "reaction" or "torque+reaction".
+    sensor : ForceSensor, str or Path, optional
+        Force plate of the reaction models, or the file that describes it. Default: the robot's.
+    friction : str or sequence of str
+        "auto": blocks chosen by cross-validation; or names of blocks, such as ("viscous", "coulomb", "offset"); () for
+        none.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
+    cutoff : float, optional
+        Cut-off frequency of the filter, Hz. Default: chosen from the data.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
+    joints : sequence of str, optional
+        Joints whose torques are used. Default: all.
+    offsets_per_log : bool
+        Whether each log has its own torque offsets, where `friction_per_log` is False.
+    friction_per_log : bool
+        Whether each log has its own friction, offsets included, because friction that changes with temperature between
+        the runs would look like a payload.
+    delay : float
+        How much later torques were recorded than positions, s.
+    gain_sigma : float, optional
+        Relative standard deviation of the drive gains, independent from joint to joint. Default: 0.1; 0 takes the
+        torques as they are.
+    physical : bool
+        Whether to return the body nearest to the estimate where noise makes the estimate physically impossible.
 
-    gain_sigma: relative standard deviation of the drive gains, independent from joint to joint, 0.1 where missing; 0:
-    the torques are true. Factors of the drives are then sought along with the payload, but for that of the joint that
-    shows it best (`.reference`): this one weighs the payload, and its gain's uncertainty is in all intervals.
-    physical: give the values of the body that fits best, where noise alone would make them impossible.
+    Returns
+    -------
+    Payload
+        Mass, centre of mass and inertia in the frame of the link, with standard deviations.
+
+    Raises
+    ------
+    IdentificationError
+        If an option does not fit the robot or the data.
+    LogError
+        If a log cannot be used.
+
+    Notes
+    -----
+    All logs share base parameters x; those with the payload depend on x + K p, where p are its ten parameters in the
+    link's frame. Standard deviations come from the delete-block jackknife. Factors of the drives are estimated together
+    with the payload, except that of the joint that shows it best (`.reference`): this joint weighs the payload, and the
+    uncertainty of its gain is part of all intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, identify_payload, load_robot, payload_parameters, simulate
+    >>> robot = load_robot("gautier3")
+    >>> values = robot.parameters.copy()
+    >>> values[[robot.parameter_names.index(s + "3") for s in "XX XY XZ YY YZ ZZ MX MY MZ M".split()]] += (
+    ...     payload_parameters(2.0, [0.0, 0.0, 0.1])
+    ... )
+    >>> t, w = np.arange(0.0, 10.0, 0.01), np.array([1.0, 1.7, 2.3])
+    >>> x = np.outer(t, w)
+    >>> motion = Motion(t, np.sin(x), w * np.cos(x), -(w**2) * np.sin(x))
+    >>> loaded, unloaded = (simulate(r, motion, noise=0.01) for r in (robot.with_parameters(values), robot))
+    >>> payload = identify_payload(robot, loaded, unloaded, friction=("viscous",), gain_sigma=0.0)
+    >>> abs(payload.value("MX")) < 0.1
+    True
     """
     sigma = _check_gain_sigma(gain_sigma, model)
     options = Options(
@@ -253,11 +316,50 @@ def payload_between(
 ) -> Payload:
     """Payload of a link as the difference of results with and without it, of any models (also read from files).
 
-    Both see standard parameters X of the same robot: v0 = B0 X, v1 = B1 (X + E p), B regrouping X to what each result
-    could tell. Least squares, weighted by each result's information, gives p, a linear function of both values; its
-    deviations follow from the sum of their covariances, but for uncertain sensitivities of a force plate, which shift
-    both results at once: both must come from one plate. Friction is each result's own.
-    gain_sigma and physical: as in `identify_payload`; wrong gains of the same drives shift both results at once.
+    Parameters
+    ----------
+    loaded : Identification
+        Result with the payload.
+    unloaded : Identification
+        Result without it, of the same robot and, for forces on the base, the same plate.
+    link : str, optional
+        Link that carries the payload. Default: the last one.
+    gain_sigma : float, optional
+        Relative standard deviation of the drive gains, independent from joint to joint. Default: 0.1; 0 takes the
+        torques as they are.
+    physical : bool
+        Whether to return the body nearest to the estimate where noise makes the estimate physically impossible.
+
+    Returns
+    -------
+    Payload
+        Mass, centre of mass and inertia in the frame of the link, with standard deviations.
+
+    Raises
+    ------
+    IdentificationError
+        If the results are not of the same robot, or do not show the payload.
+
+    Notes
+    -----
+    Both depend on standard parameters X of the same robot: v0 = B0 X, v1 = B1 (X + E p), where B regroups X to what
+    each result determines. Least squares, weighted by each result's information, gives p; its standard deviations
+    follow from the sum of the covariances, except for uncertain sensitivities of a force plate and wrong gains of the
+    same drives, which shift both results at once. Each result has its own friction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, identify, load_robot, payload_between, simulate
+    >>> robot = load_robot("gautier3")
+    >>> t, w = np.arange(0.0, 10.0, 0.01), np.array([1.0, 1.7, 2.3])
+    >>> x = np.outer(t, w)
+    >>> motion = Motion(t, np.sin(x), w * np.cos(x), -(w**2) * np.sin(x))
+    >>> first, second = (
+    ...     identify(robot, simulate(robot, motion, noise=0.1, seed=k), friction=("viscous",)) for k in (1, 2)
+    ... )
+    >>> payload_between(first, second).has_mass
+    False
     """
     robot = unloaded.robot
     check_same_robot(loaded.robot, robot)

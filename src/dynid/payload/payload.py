@@ -134,13 +134,37 @@ class ResultWithFit:
 @accept_old_names
 @dataclass(frozen=True, eq=False)
 class Payload(ResultWithFit):
-    """What a link carries, in the frame of that link, with standard deviations.
+    """Payload of a link, in the frame of that link, with standard deviations.
 
-    names, values, sigma: what the data tell, parameters XX XY XZ YY YZ ZZ MX MY MZ M (about the frame's origin) or
-    sums of them such as `ZZ + 0.19 M`; unidentifiable: what they do not tell, and the remedy. unconstrained: the values
-    before they were made those of a body that can exist (`physical`). gain_sigma: relative standard deviation of the
-    drive gains, part of sigma; reference: the joint whose gain weighs the payload, None where there is no such one.
-    reach: of the robot, m.
+    `names`, `values` and `sigma` are what the data determine: parameters XX XY XZ YY YZ ZZ MX MY MZ M about the frame's
+    origin, or sums of them such as `ZZ + 0.19 M`.
+
+    Attributes
+    ----------
+    fit : Fit
+        Names, values and settings of the fit.
+    method : str
+        How it was found.
+    units : tuple of str
+        Units of the values.
+    covariance : (values, values) array
+        Covariance of the values.
+    unidentifiable : tuple of Unidentifiable
+        What the data do not determine, with the remedy.
+    channels : tuple of str
+        Channels that were used.
+    doubts : tuple of Message
+        Warnings of the fit; all of them are in `warnings`.
+    unconstrained : (values,) array
+        Values before they were made physically possible.
+    physical : bool
+        Whether they were.
+    gain_sigma : float
+        Relative standard deviation of the drive gains, which is part of sigma.
+    reference : str or None
+        Joint whose gain weighs the payload, if there is one.
+    reach : float
+        Reach of the robot, m.
     """
 
     method: str
@@ -317,7 +341,23 @@ class Payload(ResultWithFit):
         return tuple(told)
 
     def value(self, name: str) -> float:
-        """Value of one parameter or sum."""
+        """Value of one parameter or sum.
+
+        Parameters
+        ----------
+        name : str
+            Name, as in `names`.
+
+        Returns
+        -------
+        float
+            Value in SI units.
+
+        Raises
+        ------
+        IdentificationError
+            If there is none of this name.
+        """
         if name not in self.names:
             raise IdentificationError(
                 "payload_parameter_undetermined", "the data do not tell '{parameter}' of the payload; they tell "
@@ -326,7 +366,13 @@ class Payload(ResultWithFit):
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:
-        """The payload as JSON-ready data; None where a number is not known."""
+        """The payload as JSON-ready data; None where a number is not known.
+
+        Returns
+        -------
+        dict
+            Facts by name.
+        """
         return self.fit.facts(self.sigma) | {
             "way": self.method,
             "units": list(self.units),
@@ -528,10 +574,33 @@ def _triangle_violation(p: Array, C: Array) -> tuple[float, float]:
 
 
 def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: object = None) -> Array:
-    """Ten standard parameters XX XY XZ YY YZ ZZ MX MY MZ M of a known body, in the frame of the link that carries it.
+    """Ten standard parameters of a known body, in the frame of the link that carries it.
 
-    mass in kg, com (3,) in m, inertia about the centre of mass in kg m^2: (3, 3), or the six ixx, ixy, ixz, iyy, iyz,
-    izz (matrix elements); missing: a point mass.
+    Parameters
+    ----------
+    mass : float
+        Mass, kg.
+    com : (3,) array_like
+        Centre of mass, m.
+    inertia : (3, 3) or (6,) array_like, optional
+        Inertia about the centre of mass, kg m^2, or the matrix elements ixx, ixy, ixz, iyy, iyz, izz. Default: a point
+        mass.
+
+    Returns
+    -------
+    (10,) array
+        XX XY XZ YY YZ ZZ MX MY MZ M about the frame's origin.
+
+    Raises
+    ------
+    IdentificationError
+        If no body can have these values.
+
+    Examples
+    --------
+    >>> from dynid import payload_parameters
+    >>> payload_parameters(2.0, [0.0, 0.0, 0.1]).round(3) + 0.0
+    array([0.02, 0.  , 0.  , 0.02, 0.  , 0.  , 0.  , 0.  , 0.2 , 2.  ])
     """
     m, c = _check_numbers("mass", mass, ()), _check_numbers("com", com, (3,))
     J = np.zeros((3, 3))
