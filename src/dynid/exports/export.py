@@ -39,10 +39,24 @@ SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Export:
-    """What was written: the file, what it was made from, what it was worth when read again, the operations of C code.
+    """What was written.
 
-    warnings: torques of the model that the file does not have; notes: what else is good to know. replay: errors of the
-    file itself on recordings, None where the result keeps none.
+    Attributes
+    ----------
+    path : Path
+        The file.
+    subject : ExportSubject
+        What it was made from.
+    notes : tuple of Message
+        What else is good to know.
+    warnings : tuple of Message
+        Torques of the model that the file does not have.
+    verification : Verification
+        How well the file agrees with the model when it is read again.
+    operations : Operations or None
+        Number of operations of C code.
+    replay : Replay or None
+        Errors of the file itself on recordings, None if the result keeps none.
     """
 
     path: Path
@@ -63,19 +77,45 @@ def export(
     lock: Mapping[str, float] | None = None,
     force: bool = False,
 ) -> Export:
-    """Write an Identification, PhysicalParameters or Robot by the suffix: .urdf, .xml (MJCF), .toml, .c or .json.
+    """Write a result or robot in the format of the file's suffix: .urdf, .xml (MJCF), .toml, .c or .json.
 
-    A `Sequential` becomes C code (.c) that follows samples as it does.
+    Parameters
+    ----------
+    result : Identification, PhysicalParameters, Actuators, Robot or Sequential
+        What to write. A bare Identification is made physically consistent first where bodies are needed; a `Sequential`
+        becomes C code (.c) that follows samples as it does.
+    path : str or path
+        The file.
+    template : str or path, optional
+        URDF or MJCF file whose inertias, armatures and friction are replaced while all else stays, byte for byte.
+        Default: the file that the robot was loaded from, if it still exists and fits, else a new one is made.
+    lock : mapping of str to float, optional
+        Joints of a URDF template that were held during identification, with their positions, rad or m. Default:
+        `robot.locks`.
+    force : bool
+        Whether to write a .urdf or .xml of a result whose verdict is "do not trust", which is refused otherwise.
 
-    template: a URDF or MJCF file whose inertias, armatures and friction are replaced while all else stays, byte for
-    byte; if missing, the one that the robot was loaded from, if it is still there and fits, else a new one is made.
-    lock: joints of a URDF template that were held during identification, by default those that the robot knows of
-    (`robot.locks`). Friction that a robot file cannot hold becomes viscous and Coulomb friction, refitted to the data.
-    A bare Identification is made physical first where bodies are needed. force: write a .urdf or .xml of a result whose
-    verdict is not to trust it, which is refused otherwise.
+    Returns
+    -------
+    Export
+        The file, warnings, and how well it agrees with the model.
 
-    The file is loaded again and its torques are compared (`verify`) before it takes its place: where that fails,
-    nothing is written.
+    Raises
+    ------
+    ExportError
+        If the format does not fit, or the file does not give the torques of the model; then nothing is written.
+
+    Notes
+    -----
+    The file is loaded again and its torques are compared (`verify`) before it takes its place. Friction that a robot
+    file cannot hold becomes viscous and Coulomb friction, refitted to the data.
+
+    Examples
+    --------
+    >>> from dynid import export, load_robot
+    >>> written = export(load_robot("gautier3"), "arm.urdf")
+    >>> written.verification.passed
+    True
     """
     path = Path(path)
     suffix = path.suffix.lower()

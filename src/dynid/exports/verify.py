@@ -214,10 +214,20 @@ _URDF_REMARK = " (rotor inertias added, without friction)"
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a file's torques are worth: largest difference over each joint's largest torque.
+    """Agreement of a file's torques with the model's.
 
-    error is NaN where the file could not be loaded for want of the software; `skipped` says which. remark: what was
-    added to the file's torques, or left out of the model's. what: what is compared, of code that follows samples.
+    Attributes
+    ----------
+    reader : str
+        Software that loaded the file.
+    error : float
+        Largest difference over each joint's largest torque; NaN if software to load the file is missing.
+    skipped : str
+        The software that is missing.
+    remark : str
+        What was added to the file's torques, or left out of the model's.
+    what : str
+        What is compared.
     """
 
     reader: str
@@ -241,9 +251,34 @@ class Verification:
 
 @one_blas_thread
 def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = None) -> Verification:
-    """Load the file again and compare torques at random states with those of a result or robot.
+    """Load a file again and compare torques at random states with those of a result or robot.
 
-    lock: joints of a URDF that the robot holds at a position, where it does not know (`robot.locks`).
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    result : Identification, PhysicalParameters, Robot or Sequential
+        What it should agree with.
+    lock : mapping of str to float, optional
+        Joints of a URDF that the robot holds, with their positions, rad or m. Default: `robot.locks`.
+
+    Returns
+    -------
+    Verification
+        The largest difference.
+
+    Raises
+    ------
+    ExportError
+        If the file cannot be loaded or is of another robot.
+
+    Examples
+    --------
+    >>> from dynid import export, load_robot, verify
+    >>> robot = load_robot("gautier3")
+    >>> _ = export(robot, "arm.urdf")
+    >>> verify("arm.urdf", robot).error < 1e-9
+    True
     """
     subject, suffix = make_export_subject(result), Path(path).suffix.lower()
     subject = subject if suffix == ".c" else with_plain_friction(subject, suffix)[0]

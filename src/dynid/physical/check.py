@@ -34,7 +34,17 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a link; matters: whether torques feel it, or a change that they cannot feel mends it."""
+    """What is wrong with a link.
+
+    Attributes
+    ----------
+    link : str
+        Name of the link.
+    problem : Message
+        What is wrong.
+    matters : bool
+        Whether it affects torques; else a change without effect on torques mends it.
+    """
 
     link: str
     problem: Message
@@ -55,10 +65,23 @@ class Fault:
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """What was found in a robot file: bodies looked at, those of unknown values, and faults.
+    """What was found in a robot file.
 
-    mended: the same robot with the nearest real bodies that give the same torques; None where nothing is wrong or where
-    no such bodies exist, in which case torques of this file are those of no robot (`impossible`).
+    Attributes
+    ----------
+    robot : Robot
+        The robot as it was read.
+    bodies : tuple of str
+        Links that were checked.
+    unknown : tuple of str
+        Links with unknown values.
+    faults : tuple of Fault
+        What is wrong.
+    mended : Robot or None
+        The same robot with the nearest physically possible bodies that give the same torques; None if nothing is wrong
+        or no such bodies exist.
+    impossible : bool
+        Whether no such bodies exist: no robot has the torques of this file.
     """
 
     robot: Robot
@@ -81,7 +104,34 @@ def check_robot(
     xacro: bool | Mapping[str, str] = False,
     package_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
 ) -> Check:
-    """Check a URDF, an MJCF, a table or a bundled robot; xacro and package_path as for `load_robot`."""
+    """Check a URDF, an MJCF, a table or a bundled robot for physically impossible bodies and other faults.
+
+    Parameters
+    ----------
+    source : str or path
+        File, or the name of a bundled robot.
+    xacro : bool or mapping of str to str
+        Expand a `.xacro` file first; a mapping gives the values of its arguments.
+    package_path : path or sequence of paths
+        Folders that are ROS packages or contain some, searched for `package://` of meshes and `$(find package)` before
+        ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and COLCON_PREFIX_PATH.
+
+    Returns
+    -------
+    Check
+        The faults, and a mended robot where one gives the same torques.
+
+    Raises
+    ------
+    RobotFileError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> from dynid import check_robot
+    >>> check_robot("puma560").faults
+    ()
+    """
     robot = load_robot(source, xacro=xacro, package_path=package_path)
     robot = replace(robot, notes=(*robot.notes, *_describe_missing_meshes(Path(source), robot)))
     bodies = stated_bodies(str(source), robot)

@@ -170,7 +170,15 @@ HEAVIEST = 1e9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ellipsoid:
-    """A solid ellipsoid in a link's frame: centre c (3,) in m, shape E (3, 3) in m^2: (x - c)' E^-1 (x - c) <= 1."""
+    """Solid ellipsoid in a link's frame: (x - c)' E^-1 (x - c) <= 1.
+
+    Parameters
+    ----------
+    centre : (3,) array
+        Centre c, m.
+    shape : (3, 3) array
+        Matrix E, m^2.
+    """
 
     centre: Array
     shape: Array

@@ -52,15 +52,57 @@ def physical_parameters(
     package_path: str | Path | Sequence[str | Path] = (),
     prior_weight: float | None = None,
 ) -> PhysicalParameters:
-    """Find standard parameters of all links that real bodies can have and that fit the data best.
+    """Find physically consistent standard parameters of all links that fit the data best.
 
-    Every pseudo-inertia is positive definite with a margin, rotor inertias and plain friction are not negative. Where
-    the data leave a choice, the bodies nearest to the prior are taken: `prior` (a robot of the same geometry, or its
-    file), else the robot's nominal values, else bodies of the links' sizes. prior_weight: of the divergence from it, in
-    squares of the noise; None: as large as the fit allows, whose squares grow by 1 % at most; 0: the best fit.
-    total_mass in kg; bounds: (low, high) by parameter; centre_of_mass: (low, high) of x, y, z in m by link; within: an
-    ellipsoid by link that holds its mass; geometry: a URDF of the robot whose collision shapes, in the smallest
-    ellipsoids around them, hold the mass of their links; package_path: where its meshes are, as for `load_robot`.
+    Parameters
+    ----------
+    identification : Identification
+        What they are made from.
+    prior : Robot, str or Path, optional
+        A robot of the same geometry, or its file, to which bodies stay close where the data leave a choice. Default:
+        the robot's nominal values, else bodies of the links' sizes.
+    total_mass : float, optional
+        Mass of all links, kg.
+    bounds : mapping of str to (float, float), optional
+        Lowest and highest value by parameter, SI units.
+    centre_of_mass : mapping of str to three (float, float), optional
+        Lowest and highest x, y, z of the centre of mass by link, m.
+    within : mapping of str to Ellipsoid, optional
+        Ellipsoid by link that contains its mass.
+    geometry : str or Path, optional
+        URDF of the robot; the smallest ellipsoids around its collision shapes contain the mass of their links.
+    package_path : path or sequence of paths
+        Where the meshes of `geometry` are, as for `load_robot`.
+    prior_weight : float, optional
+        Weight of the divergence from the prior, in units of the noise variance; 0: the best fit. Default: as large as
+        possible while the weighted sum of squares grows by at most 1 %.
+
+    Returns
+    -------
+    PhysicalParameters
+        Bodies, how far they fit, and what the data determine of them.
+
+    Raises
+    ------
+    PhysicalError
+        If no bodies satisfy the constraints, or the result cannot be used.
+
+    Notes
+    -----
+    Every pseudo-inertia is positive definite with a margin (Wensing, Kim & Slotine 2018); rotor inertias, viscous and
+    Coulomb friction are not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, identify, load_robot, physical_parameters, simulate
+    >>> robot = load_robot("gautier3")
+    >>> t, w = np.arange(0.0, 10.0, 0.01), np.array([1.0, 1.7, 2.3])
+    >>> x = np.outer(t, w)
+    >>> log = simulate(robot, Motion(t, np.sin(x), w * np.cos(x), -(w**2) * np.sin(x)), noise=0.1)
+    >>> bodies = physical_parameters(identify(robot, log, friction=("viscous",)))
+    >>> bool((np.linalg.eigvalsh(bodies.pseudo_inertias()) > 0.0).all())
+    True
     """
     result = identification
     if prior_weight is not None and not (np.isfinite(prior_weight) and prior_weight >= 0.0):

@@ -99,9 +99,16 @@ def find_data_shares(result: Identification, seen: IdentifiedCombinations, probl
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One bound that the data press against: its link ("" for bounds of the user and of friction), and why in words.
+    """One constraint that the data push against.
 
-    share: how much of all pressure is on it, 0 to 1.
+    Attributes
+    ----------
+    link : str
+        Its link; "" for bounds of the user and of friction.
+    reason : Message
+        The constraint in words.
+    share : float
+        Its share of all constraint forces, 0 to 1.
     """
 
     link: str
@@ -295,16 +302,54 @@ SHOWN = 0.5
 @accept_old_names
 @dataclass(frozen=True, eq=False)
 class PhysicalParameters:
-    """Values of the standard parameters `names` (those of the robot in order, then friction as identified).
+    """Physically consistent standard parameters: those of the robot in order, then friction as identified.
 
-    identification: what they were made from. prior: what was believed of them. from_data (0 to 1): how much of that
-    belief's doubt the data took away; structural: the same if data had no noise; sigma: standard deviation where the
-    data alone decide (NaN elsewhere). fitted: the identified parameters as these bodies have them. nrmse_before,
-    nrmse_after per channel on the data used; cost: how much the sum of squares grew, in squares of the noise; chance:
-    probability that noise alone makes bodies differ so much from the estimate (from the jackknife's covariance).
-    eigenvalues: smallest share of its prior that each link with mass keeps, at least `margin`. bindings: bounds that
-    the data press against. prior_weight: of the divergence from the prior, in squares of the noise. equations,
-    inequalities: what bodies satisfy beside the data. The last three are None in files of before.
+    Attributes
+    ----------
+    identification : Identification
+        What they were made from.
+    names : tuple of Parameter
+        Names of the parameters.
+    units : tuple of str
+        Their units.
+    values : (p,) array
+        Their values.
+    prior : (p,) array
+        Values of the prior.
+    prior_source : tuple of str
+        Where the prior of each link came from.
+    structural : (p,) array
+        Share of the prior's uncertainty that data without noise would remove, 0 to 1.
+    from_data : (p,) array
+        Share of the prior's uncertainty that the data removed, 0 to 1.
+    sigma : (p,) array
+        Standard deviation where the data alone decide, NaN elsewhere.
+    fitted : (identified,) array
+        The identified parameters as these bodies have them.
+    nrmse_before : (channels,) array
+        NRMSE of the identification on the data used.
+    nrmse_after : (channels,) array
+        NRMSE of these bodies on the data used.
+    cost : float
+        Growth of the weighted sum of squares, in units of the noise variance.
+    chance : float
+        Probability that noise alone makes bodies differ so much from the estimate (from the jackknife's covariance).
+    margin : float
+        Smallest eigenvalue that is allowed, relative to the prior.
+    eigenvalues : (links,) array
+        Smallest eigenvalue of each link with mass, relative to its prior, at least `margin`.
+    bindings : tuple of Binding
+        Constraints that the data push against.
+    notes : tuple of Message
+        How the bodies were found.
+    warnings : tuple of Message
+        What to know about them.
+    prior_weight : float or None
+        Weight of the divergence from the prior, in units of the noise variance; None in files of older versions.
+    equations : LinearRows or None
+        Equations that the bodies satisfy; None in files of older versions.
+    inequalities : LinearRows or None
+        Inequalities that the bodies satisfy; None in files of older versions.
     """
 
     identification: StoredIdentification
@@ -447,11 +492,38 @@ class PhysicalParameters:
         return find_ranges(result, build_problem_from_rows(result, seen, near, rows))
 
     def predict(self, motion: Motion) -> Array:
-        """Measured channels along a motion as these bodies would give them, with all friction."""
+        """Predict the measured channels along a motion for these bodies, with all friction.
+
+        Parameters
+        ----------
+        motion : Motion
+            The motion, N samples.
+
+        Returns
+        -------
+        (N, channels) array
+            Torques, N m or N, or what the model measures.
+        """
         return self.model.predict(motion)
 
     def value(self, name: str) -> float:
-        """Value of one parameter."""
+        """Value of one parameter.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter.
+
+        Returns
+        -------
+        float
+            Value in SI units.
+
+        Raises
+        ------
+        PhysicalError
+            If there is no parameter of this name.
+        """
         if name not in self.names:
             raise PhysicalError(
                 "unknown_parameter", "there is no parameter '{parameter}' in these physical parameters", parameter=name,
@@ -459,16 +531,44 @@ class PhysicalParameters:
         return float(self.values[self.names.index(name)])
 
     def pseudo_inertias(self) -> Array:
-        """Pseudo-inertia matrices (links, 4, 4), positive definite."""
+        """Pseudo-inertia matrices of the links, positive definite.
+
+        Returns
+        -------
+        (links, 4, 4) array
+            Second moments (kg m^2), first moments (kg m) and mass (kg).
+        """
         return np.array([pseudo_inertia(link.inertia) for link in self.robot.links])
 
     def save(self, path: str | Path) -> None:
-        """Write as versioned JSON; `PhysicalParameters.load` gives it back exactly."""
+        """Write as versioned JSON; `PhysicalParameters.load` restores it exactly.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
         write_text(Path(path), json_text(to_plain_data(StoredPhysical, self)))
 
     @staticmethod
     def load(path: str | Path) -> PhysicalParameters:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        PhysicalParameters
+            The parameters.
+
+        Raises
+        ------
+        DynidError
+            If the file is not of this kind.
+        """
         remedy = "`dynid physical` writes one with --out physical.json"
         found: PhysicalParameters = read_record(StoredPhysical, Path(path), remedy, PhysicalError)
         return found

@@ -395,14 +395,52 @@ def write_report(
     warnings: Sequence[Message] = (),
     on_progress: Callable[[str, float], None] | None = None,
 ) -> tuple[Message, ...]:
-    """Write a report on a result as one HTML file; several results are put side by side.
+    """Write a report on a result as one HTML file; several results are shown side by side.
 
-    logs: those that the result was made from, in their order, and validate: others, read again to draw what was
-    measured and predicted; without them the page has no such curves. physical: physically consistent standard
-    parameters, shown beside nominal ones. names: what to call several results. command and inputs: how the page was
-    made, and from which further files, for the section on reproducing; what a result knows of its origin is added.
-    warnings: further ones to show, such as those of an export.
-    Returned is what the page warns of beyond the results' own warnings.
+    Parameters
+    ----------
+    result : Identification or sequence of Identification
+        The results.
+    path : str or Path
+        The file.
+    logs : Log, path, frame or mapping, or a sequence of them
+        Logs that the result was made from, in their order, read again to draw measured and predicted channels; without
+        them the page has no such curves.
+    validate : Log, path, frame or mapping, or a sequence of them
+        Other logs to draw.
+    physical : PhysicalParameters, optional
+        Physically consistent standard parameters, shown beside nominal ones.
+    names : sequence of str, optional
+        Names of several results.
+    command : str
+        Command that made the page, for the section on reproducing it.
+    inputs : sequence of str or Path
+        Further files it was made from.
+    warnings : sequence of Message
+        Further warnings to show, such as those of an export.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
+
+    Returns
+    -------
+    tuple of Message
+        Warnings of the page beyond those of the results.
+
+    Raises
+    ------
+    DynidError
+        If a log does not belong to the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, identify, load_robot, simulate, write_report
+    >>> robot = load_robot("one_link")
+    >>> t = np.arange(0.0, 10.0, 0.01)
+    >>> x = t[:, None]
+    >>> log = simulate(robot, Motion(t, np.sin(x), np.cos(x), -np.sin(x)), noise=0.01)
+    >>> write_report(identify(robot, log, friction=("viscous",)), "report.html", logs=log)
+    ()
     """
     if isinstance(result, Identification):
         if names is not None:

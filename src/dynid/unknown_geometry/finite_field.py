@@ -42,7 +42,17 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ModelParameterCount:
-    """Number of model parameters and their blocks m_1 .. m_n; `complete` is False where counting stopped."""
+    """Number of model parameters.
+
+    Attributes
+    ----------
+    count : int
+        Their number.
+    blocks : tuple of int
+        Numbers m_1 .. m_n of each level.
+    complete : bool
+        False if counting stopped early.
+    """
 
     count: int
     blocks: tuple[int, ...]

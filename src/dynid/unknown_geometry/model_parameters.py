@@ -312,10 +312,31 @@ def model_parameters(
 ) -> ModelParameters:
     """Model parameters of an open robot with unknown geometry (Ha, Ko & Kwon), exactly.
 
-    unknown: symbols of the table (`D3`), letters of it (`r`: of every joint, also where it is 0) or entries (`d3`);
-    None takes what the table declares unknown, () nothing: then X = M V are base parameters.
-    rotor_inertia: whether the rotors' inertias Ia count; not by default, as in the paper's counts (`identify` has them,
-    since drives do).
+    Parameters
+    ----------
+    robot : Robot
+        Of a modified Denavit-Hartenberg table.
+    unknown : sequence of str, optional
+        Symbols of the table (`D3`), letters (`r`: of every joint, also where it is 0) or entries (`d3`); (): none, then
+        X = M V are base parameters. Default: what the table declares unknown.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) count; not by default, as in the paper's counts.
+
+    Returns
+    -------
+    ModelParameters
+        The parameters and their functions.
+
+    Raises
+    ------
+    UnknownGeometryError
+        If the robot has no such table, or too many parameters.
+
+    Examples
+    --------
+    >>> from dynid import load_robot, model_parameters
+    >>> model_parameters(load_robot("one_link"), unknown=()).count
+    3
     """
     words = split_unknown_words(robot, unknown)
     shape = declare_unknowns(robot, words)
@@ -328,7 +349,35 @@ def model_parameters(
 def count_model_parameters(
     robot: Robot, *, unknown: Iterable[str] | None = None, rotor_inertia: bool = False, seed: int = 0
 ) -> ModelParameterCount:
-    """Count the model parameters over finite fields, without finding them; any number of them, up to about 2000."""
+    """Count the model parameters over finite fields, without finding them; up to about 2000.
+
+    Parameters
+    ----------
+    robot : Robot
+        Of a modified Denavit-Hartenberg table.
+    unknown : sequence of str, optional
+        As for `model_parameters`.
+    rotor_inertia : bool
+        Whether the rotor inertias count.
+    seed : int
+        Seed of the random points.
+
+    Returns
+    -------
+    ModelParameterCount
+        Their number, in all and by level.
+
+    Raises
+    ------
+    UnknownGeometryError
+        If the robot has no such table.
+
+    Examples
+    --------
+    >>> from dynid import count_model_parameters, load_robot
+    >>> count_model_parameters(load_robot("gautier3"), unknown=("D3",)).count
+    15
+    """
     return count_parameters(declare_unknowns(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
 
 
@@ -498,9 +547,26 @@ def _integer_multiple(row: Array) -> tuple[int, ...] | None:
 class ModelParameters:
     """Model parameters of a robot whose geometry is partly unknown (Ha, Ko & Kwon).
 
+    Attributes
+    ----------
+    robot : Robot
+        The robot.
+    declared : tuple of str
+        What is unknown, as it was asked for.
+    rotor_inertia : bool
+        Whether the rotor inertias count.
+    form : BilinearForm
+        The Lagrangian as a sum of functions times parameters.
+    choice : ModelParameterChoice
+        Which of its products are the parameters.
+    warnings : tuple of Message
+        What to know about them.
+
+    Notes
+    -----
     L = sum of F_ij(q, qd) X_ij, so torque = U X with U = d/dt dF/dqd - dF/dq upper block triangular: X_ij of level i
-    has an effect on joints 1 to i only. The number of parameters and of those of each level belong to the robot, a
-    single X_ij does not: it is one choice among many that span the same.
+    affects only joints 1 to i. The number of parameters of each level belongs to the robot, a single X_ij does not: it
+    is one choice among many that span the same space.
     """
 
     robot: Robot
@@ -577,10 +643,20 @@ class ModelParameters:
         return build_function_tables(self.form.generators, self.form.motions, self.choice.functions, self.robot.n)
 
     def regressor(self, motion: Motion, *, model: str = "torque") -> Regressor:
-        """Matrix (N n, m) of a motion, a column per parameter.
+        """Matrix of a motion, a column per parameter.
 
-        model: "torque" is U of the differential form; "momentum" (dF/dqd) and "lagrangian_gradient" (dF/dq) are the
-        pieces of the integral form, [dF/dqd] - integral of dF/dq dt = integral of the torques.
+        Parameters
+        ----------
+        motion : Motion
+            The motion, N samples.
+        model : {"torque", "momentum", "lagrangian_gradient"}
+            "torque" is U of the differential form; "momentum" (dF/dqd) and "lagrangian_gradient" (dF/dq) are the pieces
+            of the integral form, [dF/dqd] - integral of dF/dq dt = integral of the torques.
+
+        Returns
+        -------
+        Regressor
+            Matrix (N n, m).
         """
         check_motion(self.robot, motion)
         rows = np.empty((len(motion), self.robot.n, self.count))
@@ -588,20 +664,53 @@ class ModelParameters:
         return self._regressor_of_rows(rows)
 
     def chunks(self, motion: Motion, *, model: str = "torque", size: int = 8192) -> Iterator[Regressor]:
-        """Yield the same rows in chunks of at most `size` samples, in bounded memory."""
+        """Yield the rows of `regressor` in chunks, in bounded memory.
+
+        Parameters
+        ----------
+        motion : Motion
+            The motion, N samples.
+        model : str
+            As for `regressor`.
+        size : int
+            Samples per chunk, at most.
+
+        Yields
+        ------
+        Regressor
+            The rows of up to `size` samples.
+        """
         if size < 1:
             raise ModelError("chunk_size_not_positive", "a chunk needs at least one sample, got {size}", size=size)
         for start in range(0, len(motion), size):
             yield self.regressor(motion[start : start + size], model=model)
 
     def write(self, motion: Motion, out: Array, *, model: str = "torque") -> None:
-        """Fill out (N, n, m) with the rows of `regressor`."""
+        """Fill an array with the rows of `regressor`.
+
+        Parameters
+        ----------
+        motion : Motion
+            The motion, N samples.
+        out : (N, n, m) array
+            Where to write.
+        model : str
+            As for `regressor`.
+        """
         self.tables.write_rows(model, motion, out)
 
     def values(self, robot: Robot | None = None) -> Array:
-        """Model parameters (m,) of nominal geometry and inertias, NaN where one that they need is not known.
+        """Model parameters of nominal geometry and inertias.
 
-        `robot`: another robot with the same table but for its unknowns and inertias; this one where missing.
+        Parameters
+        ----------
+        robot : Robot, optional
+            Another robot with the same table except for its unknowns and inertias. Default: this one.
+
+        Returns
+        -------
+        (m,) array
+            Values, NaN where a number that they need is unknown.
         """
         shape = self._nominal_geometry(robot)
         V = shape.robot.parameters
@@ -612,9 +721,19 @@ class ModelParameters:
         return X
 
     def matrix(self, robot: Robot | None = None) -> Array:
-        """M (m, standard parameters) with X = M V at nominal geometry, in the order of `robot.parameter_names`.
+        """Matrix M with X = M V at nominal geometry, for standard parameters V.
 
-        Upper block triangular: parameters of level i hold links i to n (the paper's remark after eq. 2.23).
+        Upper block triangular: parameters of level i contain links i to n (the paper's remark after eq. 2.23).
+
+        Parameters
+        ----------
+        robot : Robot, optional
+            As for `values`.
+
+        Returns
+        -------
+        (m, p) array
+            M, with columns in the order of `robot.parameter_names`.
         """
         return self._parameter_matrix(self._nominal_geometry(robot))
 
@@ -650,10 +769,21 @@ class ModelParameters:
     def recoverable_lengths(self, *, known: Mapping[str, float] | None = None) -> Recoverable:
         """What of the unknown lengths follows from the model parameters, whatever the inertias.
 
-        known: values of standard parameters (in the frames of `robot.to_mdh()`) that are known besides. X = M(l) V is
-        differentiated by the lengths l and the inertias V at random points; a function of l follows from X where its
-        gradient vanishes on all changes of (l, V) that leave X as it is. Where these gradients are constant in log(l),
-        the function is a product of powers.
+        Parameters
+        ----------
+        known : mapping of str to float, optional
+            Standard parameters that are known besides, in the frames of `robot.to_mdh()`, SI units.
+
+        Returns
+        -------
+        Recoverable
+            Lengths and products of powers that follow.
+
+        Notes
+        -----
+        X = M(l) V is differentiated with respect to the lengths l and the inertias V at random points; a function of l
+        follows from X if its gradient vanishes on all changes of (l, V) that leave X unchanged. Where these gradients
+        are constant in log(l), the function is a product of powers.
         """
         shape = self.form.shape
         place = {str(name): k for k, name in enumerate(shape.robot.parameter_names)}
@@ -699,7 +829,18 @@ class ModelParameters:
         return _reduced_rows(Q[:, rank:].T)
 
     def matrix_and_slopes(self, lengths: Array) -> tuple[Array, list[Array]]:
-        """M of X = M V at values of the unknown lengths (angles nominal), and its derivative by each of them."""
+        """Matrix M of X = M V at values of the unknown lengths (angles nominal), and its derivatives.
+
+        Parameters
+        ----------
+        lengths : (unknown lengths,) array
+            Lengths, m.
+
+        Returns
+        -------
+        tuple of (m, p) array and list of (m, p) arrays
+            M, and its derivative with respect to each length.
+        """
         shape = self.form.shape
         place = {name: k for k, name in enumerate(shape.robot.parameter_names)}
         values = [*map(float, lengths), *(f(x) for x in shape.angles.values() for f in (np.cos, np.sin))]
