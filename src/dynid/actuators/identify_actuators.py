@@ -70,9 +70,24 @@ GAINS = ("kp", "kd", "gain", "torque_constant")
 
 @dataclass(frozen=True, eq=False)
 class DriveGains:
-    """Gains of the controllers, (n,) each, given or found; sigma: standard deviations, 0 of what was given.
+    """Gains of the controllers, given or estimated; NaN where the data do not determine one.
 
-    NaN: cannot be known.
+    Attributes
+    ----------
+    kp : (n,) array
+        Position gains, N m/rad or N/m.
+    kd : (n,) array
+        Velocity gains, N m s/rad or N s/m.
+    gain : (n,) array
+        Factors of the command.
+    torque_constant : (n,) array
+        Torque constants.
+    max_torque : (n,) array
+        Torque limits, N m or N.
+    rate_limit : (n,) array
+        Limits of the rate of commands.
+    sigma : mapping of str to (n,) array
+        Standard deviations by name, 0 for what was given.
     """
 
     kp: Array
@@ -86,15 +101,55 @@ class DriveGains:
 
 @dataclass(frozen=True, eq=False)
 class Actuators:
-    """What the drives of a robot are: parameters, delay, gains, and rollouts of them on held-out motion.
+    """Drives of a robot: armature, friction, delay and gains, with errors of rollouts on held-out motion.
 
-    names, values, sigma: armature `Ia` (kg m^2), damping `Fv`, dry friction `Fc`, constant torque `Fo` and, where the
-    data show it, load-dependent friction `Fl` of each joint; masses `M` of links that were asked for. NaN where the
-    data cannot tell. delay and delay_sigma in s: of commands, together with how late positions are stamped, as only
-    their sum is visible; sensor_delay: age of the positions with which a drive closes its loop, given or found (its
-    sigma is 0 where it was given); loop: who closes it, "drive" or "host". nrmse (n,): error of the
-    torques over their size. recipe: coefficients of all friction blocks, of which `Fv` and `Fc` are the reduction to
-    what a simulator has. robot: the robot with these values, for `export`.
+    Attributes
+    ----------
+    robot : Robot
+        The robot with these values, for `export`.
+    controller : Controller
+        Description of the controller.
+    names : tuple of Parameter
+        Armature `Ia` (kg m^2), damping `Fv`, dry friction `Fc`, constant torque `Fo` and, where the data show it,
+        load-dependent friction `Fl` of each joint; masses `M` of links that were asked for.
+    values : (p,) array
+        Their values, NaN where the data do not determine one.
+    sigma : (p,) array
+        Their standard deviations.
+    quantile : float
+        Half width of the 95 % interval in standard deviations.
+    delay : float
+        Delay of commands, s, together with how late positions are stamped, as only their sum is visible.
+    delay_sigma : float
+        Its standard deviation, s.
+    sensor_delay : float
+        Age of the positions with which a drive closes its loop, s, given or estimated.
+    sensor_delay_sigma : float
+        Its standard deviation, s; 0 if it was given.
+    loop : {"drive", "host"}
+        Who closes the control loop.
+    gains : DriveGains
+        Gains of the controllers.
+    nrmse : (n,) array
+        Error of the torques over their size.
+    cutoff : float
+        Cut-off frequency of the equation, Hz.
+    recipe : tuple of mappings of str to float
+        Coefficients of all friction blocks, of which `Fv` and `Fc` are the reduction to what a simulator has.
+    zero_offsets : (n,) array
+        Offsets of the positions, rad or m.
+    rollout : RolloutErrors or None
+        Errors of rollouts on held-out motion.
+    rollouts : int
+        Rollouts that were used for polishing.
+    polished : bool
+        Whether polishing improved the estimate.
+    unidentifiable : tuple of Message
+        What the data do not determine.
+    warnings : tuple of Message
+        What to know about the result.
+    notes : tuple of Message
+        How it was found.
     """
 
     robot: Robot
@@ -145,7 +200,23 @@ class Actuators:
                 if p.symbol == "Ia" and np.isfinite(x)}  # fmt: skip
 
     def value(self, name: str) -> float:
-        """Value of one parameter."""
+        """Value of one parameter.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter.
+
+        Returns
+        -------
+        float
+            Value in SI units.
+
+        Raises
+        ------
+        IdentificationError
+            If there is no parameter of this name.
+        """
         if name not in self.names:
             raise IdentificationError(
                 "unknown_parameter", "there is no parameter '{name}'", "names are {names:20}", name=name,
@@ -154,12 +225,29 @@ class Actuators:
         return float(self.values[self.names.index(name)])
 
     def of(self, symbol: str) -> Array:
-        """Values (n,) of one symbol, `Ia`, `Fv`, `Fc`, `Fo` or `Fl`, in the order of the joints; NaN where none is."""
+        """Values of one symbol for all joints.
+
+        Parameters
+        ----------
+        symbol : {"Ia", "Fv", "Fc", "Fo", "Fl"}
+            The symbol.
+
+        Returns
+        -------
+        (n,) array
+            Values in the order of the joints, NaN where there is none.
+        """
         by_joint = {p.joint: x for p, x in zip(self.names, self.values, strict=True) if p.symbol == symbol}
         return np.array([by_joint.get(name, math.nan) for name in self.robot.joint_names])
 
     def facts(self) -> dict[str, Any]:
-        """The result as JSON-ready data; None where a number is not known."""
+        """The result as JSON-ready data; None where a number is not known.
+
+        Returns
+        -------
+        dict
+            Facts by name.
+        """
         r = self.rollout
         return {
             "joints": list(self.robot.joint_names),
@@ -182,7 +270,13 @@ class Actuators:
         }  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result into a JSON file, which `load` reads again."""
+        """Write the result to a JSON file, which `load` reads again.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        """
         c, r = self.controller, self.rollout
         data = {
             "format": FORMAT, "version": VERSION, **self.facts(), "robot": to_plain_data(StoredRobot, self.robot),
@@ -199,7 +293,23 @@ class Actuators:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Actuators:
-        """Read a result that `save` wrote."""
+        """Read a result that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        Actuators
+            The result.
+
+        Raises
+        ------
+        DynidError
+            If the file is not such a result.
+        """
         path = Path(path)
         remedy = "dynid actuators --out writes such files"
         data = read_json(path, FORMAT, VERSION, remedy, IdentificationError)
@@ -302,36 +412,60 @@ def identify_actuators(
     ----------
     robot : Robot
         On a fixed base; its links are taken as they are in the file.
-    logs : Log, path, frame or mapping, or a list of such
+    logs : Log, path, frame or mapping, or a sequence of them
         Recordings with the columns q (perhaps v) and commands: `q_cmd`, `v_cmd`, `tau_ff` or `pwm`.
-    controller : mapping or TOML file
-        `kind`, `kp`, `kd`, `max_torque`, ...: a number, one per joint, or "unknown". None: actuators of the MJCF file.
+    controller : Controller, mapping or path, optional
+        `kind`, `kp`, `kd`, `max_torque`, ...: a number, one per joint, or "unknown"; or the TOML file that has them.
+        Default: actuators of the MJCF file.
     delay : float or "auto"
-        Seconds from the record of a command to its effect; the hold of a command until the next is no delay.
+        Seconds from the record of a command to its effect; that a command holds until the next is not a delay.
     polish : int
         Rollouts in MuJoCo that Gauss-Newton may use to improve the linear estimate; 0: none.
-    validate : as logs
-        Motion for the errors of rollouts. None: the last quarter of each log, which is then not used otherwise.
+    validate : logs, optional
+        Motion for the errors of rollouts. Default: the last quarter of each log, which is then not used otherwise.
     sensor_delay : float or "auto"
-        Seconds by which the drive's own positions are older than its torque. "auto": found, at the price of wider
-        intervals: to first order it cannot be distinguished from damping, to second order from armature.
-    links : names of links, or "all"
-        Whose masses are identified too, their inertias scaled alike.
-    cutoff : float
-        Cut-off frequency (Hz) of the equation. None: by noise and motion.
-    on_progress : callable
-        Called with a text and a share of the work.
+        Seconds by which the drive's own positions are older than its torque. "auto": estimated, with wider intervals:
+        to first order it cannot be distinguished from damping, to second order from armature.
+    links : str or sequence of str
+        Links whose masses are identified too, with their inertias scaled alike; or "all".
+    cutoff : float, optional
+        Cut-off frequency of the equation, Hz. Default: chosen from noise and motion.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
 
     Returns
     -------
     Actuators
         `.names .values .sigma .delay .gains .rollout .warnings`, and `.robot` for `export`.
 
+    Raises
+    ------
+    ControllerError
+        If the description of the controller is wrong or does not fit.
+    IdentificationError
+        If the robot or an option does not fit.
+    LogError
+        If a log cannot be used.
+
     Notes
     -----
     kp (q_cmd(t - d) - q) - kd v = rigid body + Ia a + Fv v + dry friction + offset, every column filtered alike; dry
     friction has the shapes sign(v), tanh(v / 0.1) and two stop operators, whose sum is Fc.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, identify_actuators, load_robot, simulate_actuators
+    >>> robot, controller = load_robot("one_link"), {"kind": "pd", "kp": 200.0, "kd": 5.0}
+    >>> t = np.arange(0.0, 20.0, 0.005)
+    >>> x = np.outer(t, [1.0, 7.0]) + 1.3 * np.sin(0.9 * t)[:, None]
+    >>> q = (np.sin(x) * [0.8, 0.1]).sum(1, keepdims=True)
+    >>> v = np.gradient(q, t, axis=0)
+    >>> motion = Motion(t, q, v, np.gradient(v, t, axis=0))
+    >>> log = simulate_actuators(robot, motion, controller=controller, armature=0.5, damping=1.0, frictionloss=0.5)
+    >>> found = identify_actuators(robot, log, controller=controller, delay=0.0)
+    >>> abs(found.value("Fv1") - 1.0) < 0.2
+    True
     """
     check_robot(robot)
     given_delay = check_delay(delay)

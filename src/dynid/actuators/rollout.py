@@ -411,13 +411,32 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class RolloutErrors:
-    """Errors of rollouts on held-out motion, root mean square over windows, samples and joints, rad.
+    """Errors of rollouts on held-out motion: root mean square over windows, samples and joints.
 
-    Infinite where one of the rollouts diverges.
+    Infinite where a rollout diverges.
 
-    horizons (H,) in s; nominal, before, after (H,): by the robot's file, by the linear estimate, and after polishing
-    (the same as `before` without it); by_joint (H, n): of the last. windows (H,): how many rollouts. curves: of one
-    window of the longest horizon up to 2 s: t, measured and simulated positions.
+    Attributes
+    ----------
+    horizons : (H,) array
+        Horizons, s.
+    nominal : (H,) array
+        Errors of the robot's file, rad.
+    before : (H,) array
+        Errors of the linear estimate, rad.
+    after : (H,) array
+        Errors after polishing, rad; the same as `before` without it.
+    by_joint : (H, n) array
+        Errors after polishing by joint, rad or m.
+    windows : (H,) array
+        Number of rollouts.
+    curve_t : (K,) array
+        Time of one window of the longest horizon up to 2 s, s.
+    curve_measured : (K, n) array
+        Measured positions there, rad or m.
+    curve_nominal : (K, n) array
+        Positions simulated by the robot's file, rad or m.
+    curve_after : (K, n) array
+        Positions simulated with the estimate, rad or m.
     """
 
     horizons: Array
@@ -432,7 +451,18 @@ class RolloutErrors:
     curve_after: Array
 
     def at(self, horizon: float) -> float:
-        """Error after all steps at a horizon, rad; NaN where the held-out motion is shorter."""
+        """Error after all steps at a horizon.
+
+        Parameters
+        ----------
+        horizon : float
+            Horizon, s.
+
+        Returns
+        -------
+        float
+            Error, rad; NaN where the held-out motion is shorter.
+        """
         k = np.flatnonzero(np.isclose(self.horizons, horizon))
         return float(self.after[k[0]]) if len(k) else float("nan")
 
@@ -494,24 +524,43 @@ def simulate_actuators(
         On a fixed base.
     motion : Motion or Excitation
         The commands; an excitation is sampled at `rate`.
-    controller : mapping or TOML file
+    controller : Controller, mapping or path, optional
         As for `identify_actuators`; its gains must be known.
     delay : float
         Seconds until a command acts.
-    armature, damping, frictionloss : float or (n,)
-        kg m^2, N m s, N m; those of the robot's file where none are given.
+    armature : float or (n,) sequence, optional
+        Armature, kg m^2. Default: the robot's.
+    damping : float or (n,) sequence, optional
+        Damping, N m s/rad. Default: the robot's.
+    frictionloss : float or (n,) sequence, optional
+        Dry friction, N m. Default: the robot's.
     rate : float
-        Samples per second of an excitation; a Motion has its own.
-    bits : int
-        Resolution of the encoders, per turn or per m; None: exact.
+        Samples per second of an excitation, Hz; a Motion has its own.
+    bits : int, optional
+        Resolution of the encoders, per turn or per m. Default: exact.
     seed : int
-        Of the encoders' zeros.
+        Seed of the encoders' zeros.
 
     Returns
     -------
-    dict
+    dict of str to array
         Columns t, q1, q2, ..., q_cmd1, q_cmd2, ...
 
+    Raises
+    ------
+    ControllerError
+        If a gain of the controller is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynid import Motion, load_robot, simulate_actuators
+    >>> t = np.arange(0.0, 1.0, 0.005)
+    >>> x = t[:, None]
+    >>> motion = Motion(t, np.sin(x), np.cos(x), -np.sin(x))
+    >>> log = simulate_actuators(load_robot("one_link"), motion, controller={"kind": "pd", "kp": 200.0, "kd": 5.0})
+    >>> sorted(log)
+    ['q1', 'q_cmd1', 't']
     """
     simulator = Simulator(robot)
     if isinstance(motion, Sampled):

@@ -654,7 +654,25 @@ SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one period shows: the hypothesis that explains it best, p of the period (all hypotheses together)."""
+    """What one period shows: the hypothesis that explains it best.
+
+    Attributes
+    ----------
+    robot : str
+        Name of the robot.
+    period : str
+        Name of the period.
+    kind : str
+        payload, coulomb, viscous, gain, or not explained.
+    joint : str
+        Joint, if it is about one.
+    size : float
+        kg of a payload, else a share of the baseline.
+    sigma : float
+        Its standard deviation.
+    log_p : float
+        Logarithm of the p-value of the period, all hypotheses together.
+    """
 
     robot: str
     period: str

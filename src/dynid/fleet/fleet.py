@@ -70,10 +70,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A change of one robot over one or several periods in a row, the same in each.
+    """A change of one robot over one or several consecutive periods, the same in each.
 
-    kind: payload, coulomb, viscous, gain, or not explained; size: kg, or a share of the baseline, NaN where it is not
-    explained; log_p: the least one; lasts: until the last period there is.
+    Attributes
+    ----------
+    robot : str
+        Name of the robot.
+    since : str
+        First period.
+    until : str
+        Last period.
+    kind : str
+        payload, coulomb, viscous, gain, or not explained.
+    joint : str
+        Joint, if it is about one.
+    size : float
+        kg of a payload, else a share of the baseline; NaN if it is not explained.
+    sigma : float
+        Its standard deviation.
+    log_p : float
+        Smallest logarithm of the p-values of its periods.
+    periods : int
+        Number of periods.
+    lasts : bool
+        Whether it lasts until the last period there is.
     """
 
     robot: str
@@ -131,10 +151,24 @@ def describe_kind(kind: str, joint: str) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fleet:
-    """Robots against periods: parameters with deviations, what changed, and what could not be read.
+    """Parameters of several robots over several periods, what changed, and what could not be read.
 
-    robot: the file's, without joints that the logs do not have; baseline: how many first periods are the reference;
-    fresh: robots and periods that this run computed, the others being known before. `folder` holds the states.
+    Attributes
+    ----------
+    robot : Robot
+        The file's robot, without joints that the logs do not have.
+    folder : Path
+        Folder of the states.
+    plan : Plan
+        Settings that all robots share.
+    results : tuple of PeriodResult
+        Result of each robot and period.
+    contrasts : tuple of Contrast
+        Differences from the baselines.
+    baseline : int
+        Number of first periods that are the reference.
+    fresh : frozenset of (str, str)
+        Robots and periods that this run computed; the others were known before.
     """
 
     robot: Robot
@@ -175,15 +209,35 @@ class Fleet:
         return tuple(sorted(found, key=lambda finding: (finding.log_p, finding.robot, finding.period)))
 
     def significant(self, alpha: float = 0.01) -> tuple[Finding, ...]:
-        """Findings that control of the false discovery rate at alpha admits (Benjamini & Hochberg 1995)."""
+        """Findings that control of the false discovery rate admits (Benjamini & Hochberg 1995).
+
+        Parameters
+        ----------
+        alpha : float
+            False discovery rate, 0 to 1.
+
+        Returns
+        -------
+        tuple of Finding
+            The findings.
+        """
         limits = np.log(check_rate(alpha) * np.arange(1, len(self.findings) + 1) / max(len(self.findings), 1))
         below = np.flatnonzero([finding.log_p <= x for finding, x in zip(self.findings, limits, strict=True)])
         return self.findings[: int(below[-1]) + 1] if len(below) else ()
 
     def table(self, *, shrink: bool = False) -> DataFrame:
-        """Parameters of every robot and period: robot, period, parameter, value, sigma, verdict.
+        """Parameters of every robot and period.
 
-        shrink: with what the other robots tell as prior (empirical Bayes): where robots are alike, deviations shrink.
+        Parameters
+        ----------
+        shrink : bool
+            Whether to use the other robots as a prior (empirical Bayes): where robots are alike, standard deviations
+            shrink.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns robot, period, parameter, value, sigma, verdict.
         """
         import polars as pl
 
@@ -198,21 +252,42 @@ class Fleet:
         return shrink_towards_fleet(frame) if shrink else frame
 
     def changes(self, alpha: float = 0.01) -> DataFrame:
-        """Periods that differ from their robot's baseline, false discoveries at most a share alpha, least p first.
+        """Periods that differ from their robot's baseline, smallest p first.
 
-        Columns robot, period, what, size, sigma, p. size: kg of a payload, else a share of the baseline.
+        Parameters
+        ----------
+        alpha : float
+            False discovery rate, 0 to 1.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns robot, period, what, size, sigma, p. size: kg of a payload, else a share of the baseline.
         """
         return _findings_frame(self.significant(alpha))
 
     def tests(self) -> DataFrame:
-        """Every period after the baseline with its p-value, before control of the false discovery rate."""
+        """Every period after the baseline with its p-value, before control of the false discovery rate.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row per robot and period.
+        """
         return _findings_frame(self.findings)
 
     def differences(self, alpha: float = 0.01) -> DataFrame:
-        """Parameters in which a robot differs from all others of the fleet, false discoveries at most a share alpha.
+        """Parameters in which a robot differs from all others of the fleet; at least 8 robots are needed.
 
-        Columns robot, parameter, value (mean over its periods), others, spread (of one robot among them), p. At least
-        8 robots are needed.
+        Parameters
+        ----------
+        alpha : float
+            False discovery rate, 0 to 1.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns robot, parameter, value (mean over its periods), others, spread (of one robot among them), p.
         """
         frame = compare_robots(self.table())
         limits = check_rate(alpha) * np.arange(1, len(frame) + 1) / max(len(frame), 1)
@@ -220,7 +295,18 @@ class Fleet:
         return frame.head(int(below[-1]) + 1 if len(below) else 0)
 
     def alarms(self, alpha: float = 0.01) -> tuple[Alarm, ...]:
-        """Changes over periods in a row, the most certain first."""
+        """Changes over consecutive periods, the most certain first.
+
+        Parameters
+        ----------
+        alpha : float
+            False discovery rate, 0 to 1.
+
+        Returns
+        -------
+        tuple of Alarm
+            The alarms.
+        """
         of_robot: dict[str, list[Finding]] = {}
         for finding in self.significant(alpha):
             of_robot.setdefault(finding.robot, []).append(finding)
@@ -234,7 +320,25 @@ class Fleet:
         return tuple(sorted(alarms, key=lambda alarm: (alarm.log_p, natural_order(alarm.robot))))
 
     def state(self, robot: str, period: str) -> State:
-        """State of one robot and period, which `identify_states` solves and merges with others."""
+        """State of one robot and period, which `identify_states` solves and merges with others.
+
+        Parameters
+        ----------
+        robot : str
+            Name of the robot.
+        period : str
+            Name of the period.
+
+        Returns
+        -------
+        State
+            The state.
+
+        Raises
+        ------
+        DynidError
+            If there is no such robot or period.
+        """
         for result in self.results:
             if (result.robot, result.period) == (robot, period):
                 found = result.names and Store(self.folder).read_period(robot, period, result.key, self.plan.state)[1]
@@ -323,13 +427,32 @@ class Fleet:
         return tuple(found)
 
     def report(self, path: str | PathLike[str], alpha: float = 0.01) -> None:
-        """Write a page: ranked alarms, map of changes, trends, spread between robots, refused logs."""
+        """Write a page: ranked alarms, map of changes, trends, spread between robots, refused logs.
+
+        Parameters
+        ----------
+        path : str or path
+            The HTML file.
+        alpha : float
+            False discovery rate, 0 to 1.
+        """
         from importlib import import_module
 
         import_module("dynid.report.fleet").write_fleet_page(self, Path(path), alpha)
 
     def facts(self, alpha: float = 0.01) -> dict[str, Any]:
-        """Machine-readable summary."""
+        """Machine-readable summary.
+
+        Parameters
+        ----------
+        alpha : float
+            False discovery rate, 0 to 1.
+
+        Returns
+        -------
+        dict
+            Facts by name.
+        """
         alarms = self.alarms(alpha)
         return {
             "robot": self.robot.name, "robots": list(self.robots), "periods": list(self.periods),
@@ -510,17 +633,73 @@ def identify_fleet(
 ) -> Fleet:
     """Identify every robot of a fleet in every period, and find what changed since its first periods.
 
-    data: a folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`, any format that `read_log` reads), a pattern
-    (`logs/{robot}/{date}_*.mcap`), or a Parquet file with columns of these names; also a URL that fsspec opens, or a
-    list of (robot, period, file). by: the names of robot and period. baseline: how many first periods of each robot are
-    its reference; by default 4, or half of them where they are fewer than 8. out: a folder for states and results: a
-    run that was stopped goes on there, and new logs cost only themselves; a temporary one if missing. client: a
-    `dask.distributed.Client` or the address of a scheduler; by default workers are started on this machine, as many as
-    `workers` says (one per core if missing; none for a few logs). Workers must see the same folders.
+    Parameters
+    ----------
+    robot : Robot
+        As `load_robot` returns it.
+    data : path, or sequence of (str, str, path)
+        A folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`, any format that `read_log` reads), a pattern
+        (`logs/{robot}/{date}_*.mcap`), or a Parquet file with columns of these names; also a URL that fsspec opens, or
+        a list of (robot, period, file).
+    by : sequence of str
+        Names of robot and period in `data`.
+    baseline : int, optional
+        Number of first periods of each robot that are its reference. Default: 4, or half of them if there are fewer
+        than 8.
+    out : path, optional
+        Folder for states and results: a run that was stopped continues there, and new logs cost only themselves.
+        Default: a temporary folder.
+    client : dask.distributed.Client or str, optional
+        Client, or the address of a scheduler, whose workers must see the same folders. Default: workers on this
+        machine.
+    workers : int, optional
+        Number of workers on this machine. Default: one per core; none for a few logs.
+    friction : str or sequence of str
+        "auto": blocks chosen by cross-validation; or names of blocks, such as ("viscous", "coulomb", "offset"); () for
+        none.
+    rotor_inertia : bool
+        Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
+    cutoff : float, optional
+        Cut-off frequency of the filter, Hz. Default: chosen from a sample of the fleet, as columns and first estimate
+        are; the same for all.
+    joints : sequence of str, optional
+        Joints whose torques are used. Default: all.
+    delay : float
+        How much later torques were recorded than positions, s.
+    read : mapping, optional
+        Options of `read_log`.
+    robots : mapping or path, optional
+        What is special about single robots, {"R07": {"robot": "r07.urdf", "gain": [...], "payload": {"mass": 1.2}}}, or
+        a TOML file.
+    on_progress : callable, optional
+        Called with a text and the share of the work that is done, 0 to 1.
 
-    friction, rotor_inertia, cutoff, joints and delay are those of `identify`; columns, cut-off and first estimate are
-    chosen from a sample of the fleet and are the same for all. read: options of `read_log`. robots: what is special
-    about single robots, {"R07": {"robot": "r07.urdf", "gain": [...], "payload": {"mass": 1.2}}}, or a TOML file.
+    Returns
+    -------
+    Fleet
+        Parameters, changes and alarms.
+
+    Raises
+    ------
+    DynidError
+        If the data cannot be found or an option does not fit.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from dynid import Motion, identify_fleet, load_robot, simulate
+    >>> robot = load_robot("one_link")
+    >>> t = np.arange(0.0, 10.0, 0.01)
+    >>> x = t[:, None]
+    >>> motion = Motion(t, np.sin(x), np.cos(x), -np.sin(x))
+    >>> for k in range(4):
+    ...     folder = Path(f"logs/robot=R1/week={k + 1}")
+    ...     folder.mkdir(parents=True)
+    ...     simulate(robot, motion, noise=0.01, seed=k).frame().write_parquet(folder / "log.parquet")
+    >>> fleet = identify_fleet(robot, "logs", workers=0, friction=("viscous",))
+    >>> fleet.robots, len(fleet.periods)
+    (('R1',), 4)
     """
     options = Options(friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff, joints=joints, delay=delay)
     if baseline is not None and (isinstance(baseline, bool) or not isinstance(baseline, int) or baseline < 1):
