@@ -219,16 +219,19 @@ def write_isaac_lab(result: Actuators, name: str) -> str:
             f"    {joint!r}: DelayedPDActuatorCfg(\n"
             f"        joint_names_expr=[{key!r}],\n"
             f"        stiffness={float(np.nan_to_num(c.kp[j])):.6g},\n"
-            f"        damping={float(np.nan_to_num(c.kd[j])) + max(float(table['Fv'][j]), 0.0):.6g},"
-            "  # kd and the joint's own damping\n"
+            f"        damping={float(np.nan_to_num(c.kd[j])):.6g},\n"
             f"        armature={max(float(table['Ia'][j]), 0.0):.6g},\n"
-            f"        friction={max(float(table['Fc'][j]), 0.0):.6g},\n{effort}"
+            f"        friction={max(float(table['Fc'][j]), 0.0):.6g},\n"
+            f"        dynamic_friction={max(float(table['Fc'][j]), 0.0):.6g},\n"
+            f"        viscous_friction={max(float(table['Fv'][j]), 0.0):.6g},\n{effort}"
             "        min_delay=DELAY_STEPS,\n        max_delay=DELAY_STEPS,\n    ),\n"
         )
     text = (
         f'"""Actuators of {robot.name!r}, identified by dynid: gains, armature, friction and delay.\n\n'
-        "Written for isaaclab.actuators.DelayedPDActuatorCfg; only the syntax of this file was checked, it was not\n"
-        'run in Isaac Lab.\n"""\n\n'
+        "Written for isaaclab.actuators.DelayedPDActuatorCfg with Isaac Sim 5 or later, where friction is in N m; before\n"
+        "that it is a coefficient without a unit, and dynamic_friction and viscous_friction do not act: leave the three\n"
+        "out there, and add viscous_friction to damping. Only the syntax of this file was checked, it was not run in\n"
+        'Isaac Lab.\n"""\n\n'
         "from isaaclab.actuators import DelayedPDActuatorCfg\n\n"
         f"DELAY = {result.delay:.6g}  # s\n"
         f"PHYSICS_STEP = {PHYSICS_STEP!r}  # s: the dt of your SimulationCfg\n"
