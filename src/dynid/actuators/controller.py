@@ -251,21 +251,11 @@ def _controller_of_mjcf(robot: Robot) -> Controller:
             "missing_controller", "'{robot}' does not say what its controllers are", "give kind, kp and kd with "
             "{controller}; only an MJCF file holds actuators", robot=robot.name, controller=option,
         )  # fmt: skip
-    mujoco = import_mujoco("the actuators of an MJCF file")
-    try:
-        model = mujoco.MjModel.from_xml_path(robot.source)
-    except ValueError as error:
-        raise ControllerError(
-            "mujoco_cannot_load", "{file}: MuJoCo cannot load it: {reason}", "give the gains with {controller}",
-            file=robot.source, reason=str(error).strip().splitlines()[0], controller=option,
-        ) from error  # fmt: skip
-    rows: dict[str, dict[str, Any]] = {}
-    for k in range(model.nu):
-        if int(model.actuator_trntype[k]) != int(mujoco.mjtTrn.mjTRN_JOINT):
-            continue
-        joint = model.joint(int(model.actuator_trnid[k, 0])).name
-        if joint in robot.joint_names:
-            rows[joint] = _gains_of_actuator(mujoco, model, k, robot.source, joint)
+    mujoco, model, actuators = read_mjcf_actuators(robot.source)
+    rows = {
+        joint: gains_of_actuator(mujoco, model, _only(numbers, model, robot.source, joint), robot.source, joint)
+        for joint, numbers in actuators.items() if joint in robot.joint_names
+    }  # fmt: skip
     missing = [name for name in robot.joint_names if name not in rows]
     if missing:
         raise ControllerError(
@@ -280,7 +270,36 @@ def _controller_of_mjcf(robot: Robot) -> Controller:
     return replace(found, notes=(said,))
 
 
-def _gains_of_actuator(mujoco: Any, model: Any, k: int, file: str, joint: str) -> dict[str, Any]:
+def read_mjcf_actuators(file: str) -> tuple[Any, Any, dict[str, list[int]]]:
+    """MuJoCo, its model of a file, and the numbers of the actuators of each joint."""
+    mujoco = import_mujoco("the actuators of an MJCF file")
+    try:
+        model = mujoco.MjModel.from_xml_path(file)
+    except ValueError as error:
+        raise ControllerError(
+            "mujoco_cannot_load", "{file}: MuJoCo cannot load it: {reason}", "give the gains with {controller}",
+            file=file, reason=str(error).strip().splitlines()[0], controller=Option("controller", "drives.toml"),
+        ) from error  # fmt: skip
+    found: dict[str, list[int]] = {}
+    for k in range(model.nu):
+        if int(model.actuator_trntype[k]) == int(mujoco.mjtTrn.mjTRN_JOINT):
+            found.setdefault(model.joint(int(model.actuator_trnid[k, 0])).name, []).append(k)
+    return mujoco, model, found
+
+
+def _only(numbers: Sequence[int], model: Any, file: str, joint: str) -> int:
+    """Number of the only actuator of a joint."""
+    if len(numbers) > 1:
+        raise ControllerError(
+            "several_actuators", "{file}: joint '{joint}' has the actuators {names}, whose torques add up", "describe "
+            "the controller with {controller}", file=file, joint=joint,
+            names=[model.actuator(k).name or f"number {k}" for k in numbers],
+            controller=Option("controller", "drives.toml"),
+        )  # fmt: skip
+    return numbers[0]
+
+
+def gains_of_actuator(mujoco: Any, model: Any, k: int, file: str, joint: str) -> dict[str, Any]:
     """Keys of a controller table from one actuator: position, velocity or motor."""
     gear, gain, bias = float(model.actuator_gear[k, 0]), model.actuator_gainprm[k], model.actuator_biasprm[k]
     bias_type, none = int(model.actuator_biastype[k]), int(mujoco.mjtBias.mjBIAS_NONE)

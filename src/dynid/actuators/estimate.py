@@ -173,7 +173,9 @@ class Estimator:
     def torque_scales(self, fit: DriveFit) -> tuple[Array, Array, Array]:
         """Factors (n,) of the known torques by which the equation fits best, their deviations, and squares explained.
 
-        Gravity and the known inertia of the links weigh them. NaN where they do not, or gains are unknown.
+        Gravity and the known inertia of the links weigh them: torque = (rigid body) / scale + drives. The torque of the
+        links is the column, since it is known better; where it is that of an armature alone, 1. NaN where gains are
+        unknown.
         """
         eq, n = self.equation, self.equation.robot.n
         scale, sigma, gain = np.full(n, np.nan), np.full(n, np.nan), np.ones(n)
@@ -182,14 +184,16 @@ class Estimator:
             if eq.controller.unknown(j):
                 continue
             W = np.column_stack([eq.rows.fixed[:, j], eq.rows.links[:, j]])
-            S, b = torque[:, j, None], torque[:, j] - eq.rows.rigid[:, j]
+            S, b = eq.rows.rigid[:, j, None], torque[:, j] - eq.rows.rigid[:, j]
             K = self._noise_factors(j, fit.loop, W, S, "", "")
-            K[-2] = K[-1] * (1.0, 1.0, 0.0)
+            K[-2] = 0.0, 0.0, float(eq.link_inertias[j])
             rows = JointRows(W, S, b, noise=np.asarray(K @ eq.motion_noise[j] @ K.T))
             found, deviation = SharedColumns([rows], eq.block_numbers).solve([0])
             left = b - S[:, 0] * found[0]
             rest = [x - W @ np.linalg.lstsq(W, x, rcond=COLLINEAR)[0] for x in (b, left)]
-            scale[j], sigma[j] = 1.0 - found[0], deviation[0]
+            inverse = 1.0 + float(found[0])
+            if abs(inverse) > 1e-3:
+                scale[j], sigma[j] = 1.0 / inverse, float(deviation[0]) / inverse**2
             gain[j] = float(rest[0] @ rest[0]) / max(float(rest[1] @ rest[1]), 1e-300)
         return scale, sigma, gain
 

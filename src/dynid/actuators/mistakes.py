@@ -425,8 +425,11 @@ def doubt_about_loop(equation: Equation, fit: DriveFit) -> list[Message]:
     )]  # fmt: skip
 
 
-OTHER_AGE, OTHER_AGE_SHARE = 12.0, 0.01
-"""Gain in likelihood from which on another age of positions is reported; per row, where none was given."""
+OTHER_AGE, OTHER_AGE_SHARE, OTHER_AGE_PERIOD = 12.0, 0.01, 0.2
+"""Gain in likelihood from which on another age of positions is reported; per row, where none was given.
+
+The last: share of the log's period that splines through its samples leave uncertain.
+"""
 
 
 def doubt_about_sensor_delay(equation: Equation, fit: DriveFit, sought: bool) -> list[Message]:
@@ -443,14 +446,15 @@ def doubt_about_sensor_delay(equation: Equation, fit: DriveFit, sought: bool) ->
     half = fit.quantile * sigma
     apart = abs(lag - fit.sensor_delay)
     least = OTHER_AGE if fit.sensor_delay else max(OTHER_AGE, OTHER_AGE_SHARE * fit.residuals.size)
-    if gain < least or apart < 2e-4 or (apart - half < 2e-4 and not fit.sensor_delay):
+    clear = max(2e-4, OTHER_AGE_PERIOD * max(part.period for part in equation.parts))
+    if gain < least or apart < 2e-4 or (apart - half < clear and not fit.sensor_delay):
         return []
     closer = np.r_[fit.sensor_delay, LAGS[LAGS != fit.sensor_delay]]
     variants = equation, equation.with_cutoff(0.65 * equation.bandwidth.cutoff), equation.without_block("tanh")
     found = [Estimator(one).find_sensor_delay(fit.delay, fit.loop, seek_delay=sought, lags=closer) for one in variants]
     lag, apart = found[0][0], abs(found[0][0] - fit.sensor_delay)
     half = fit.quantile * float(np.hypot(found[0][1], np.sqrt(np.mean([(x[0] - lag) ** 2 for x in found[1:]]))))
-    if apart < 2e-4 or (apart - half < 2e-4 and not fit.sensor_delay):
+    if apart < 2e-4 or (apart - half < clear and not fit.sensor_delay):
         return []  # filters and the shapes of friction decide it
     other = Estimator(equation, sensor_delay=lag).solve(fit.delay, fit.loop, seek_delay=sought)
     change = max(abs(o["Ia"] / f["Ia"] - 1.0) for o, f in zip(other.values, fit.values, strict=True))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 from xml.parsers import expat
 
 import numpy as np
 
-from dynid.actuators.controller import Controller
+from dynid.actuators.controller import Controller, ControllerError, gains_of_actuator, read_mjcf_actuators
 from dynid.actuators.identify_actuators import Actuators
 from dynid.errors import ExportError
 from dynid.exports.mjcf import ElementBytes, attribute_edits
@@ -50,76 +53,136 @@ def actuator_notes(result: Actuators) -> tuple[Message, ...]:
     return tuple(notes)
 
 
-def _servo_gains(c: Controller, j: int) -> tuple[float, float, float, float]:
-    """Gain, kp, kd and torque limit of one joint in N m: those of a servo by its stall torque and back-EMF."""
-    gain, kp, kd, limit = (float(np.nan_to_num(x[j])) for x in (c.gain, c.kp, c.kd, c.max_torque))
-    limit = float(c.max_torque[j])
-    if c.kind[j] != "servo":
-        return gain, kp, kd, limit
-    kt = float(np.nan_to_num(c.torque_constant[j]))
-    stall = kt * float(c.voltage[j]) / float(c.resistance[j])
-    return stall, kp * stall, kd * stall + kt**2 / float(c.resistance[j]), min(limit, stall)
+def with_actuators(data: bytes, result: Actuators, template: Path | None) -> tuple[bytes, tuple[Message, ...]]:
+    """MJCF with the gains and torque limits of the result where they are others, and notes on what it keeps.
 
-
-def with_actuators(data: bytes, result: Actuators) -> bytes:
-    """MJCF with the gains and torque limits of the result: in its own actuators, or in new ones."""
+    template: the file that it was made from, whose actuators are changed; joints without one get new ones.
+    """
     own, end = _find_actuators(data)
-    c = result.controller
+    mujoco, model, numbers = (None, None, {}) if template is None else read_mjcf_actuators(str(template))
     edits: list[tuple[int, int, bytes]] = []
-    missing = []
+    lines, kept, turned = [], [], []
     for j, joint in enumerate(result.robot.joint_names):
-        gain, kp, kd, limit = _servo_gains(c, j)
-        force = {"forcerange": f"{-limit:.6g} {limit:.6g}"} if math.isfinite(limit) else {}
-        if joint not in own:
-            missing.append((j, joint, force))
+        wanted = _actuator_of(result.controller, j)
+        if joint not in own and joint not in numbers:
+            lines.append(_actuator_line(joint, wanted))
             continue
-        tag, element = own[joint]
-        new: dict[str, str | None] = dict(force)
-        if tag == "position":
-            new |= {"kp": repr(kp), "kv": repr(kd), "dampratio": None}
-        elif tag == "velocity":
-            new |= {"kv": repr(kd)}
-        elif tag == "motor" and c.kind[j] == "current" and gain != 1.0:
-            new |= {"gear": repr(gain)}
-        elif tag == "general" and c.kind[j] == "position":
-            new |= {"gainprm": repr(kp), "biasprm": f"0 -{kp!r} -{kd!r}", "biastype": "affine"}
+        if len(numbers.get(joint, ())) != 1 or len(own.get(joint, ())) != 1:
+            kept.append(joint)  # torques of several add up, or it stands in an included file
+            continue
+        k, (tag, element) = numbers[joint][0], own[joint][0]
+        if _is_as_found(mujoco, model, k, result.controller, j):
+            continue
+        gear = float(model.actuator_gear[k, 0])
+        new = _attributes(tag, wanted, gear)
+        if new is None:
+            kept.append(joint)
+            continue
+        if "gear" in new and tag != "motor":
+            turned.append(joint)
+        if "forcerange" in new and (b"autolimits" in data or b"forcelimited" in data):
+            new["forcelimited"] = "true"
         edits += attribute_edits(
             data, element, {k: v for k, v in new.items() if v is not None or k in element.attributes}
         )
-    if missing:
-        lines = []
-        for j, joint, force in missing:
-            gain, kp, kd, _ = _servo_gains(c, j)
-            if c.kind[j] == "position" or (c.kind[j] == "servo" and kp > 0.0):
-                tag, gains = "position", {"kp": repr(kp), "kv": repr(kd)}
-            elif c.kind[j] == "velocity":
-                tag, gains = "velocity", {"kv": repr(kd)}
-            elif c.kind[j] == "servo":  # its control is the duty
-                tag, gains = "general", {"gainprm": repr(gain), "biastype": "affine", "biasprm": f"0 0 -{kd!r}"}
-            else:
-                tag, gains = "motor", {} if gain == 1.0 else {"gear": repr(gain)}
-            words = [f'{tag} name="{xml_attribute(joint)}" joint="{xml_attribute(joint)}"']
-            words += [f'{key}="{text}"' for key, text in (gains | force).items()]
-            lines.append(f"    <{' '.join(words)}/>")
+    if lines:
         text = "  <actuator>\n" + "\n".join(lines) + "\n  </actuator>\n"
         edits.append((end, end, text.encode()))
     for start, stop, new_bytes in sorted(edits, reverse=True):
         data = data[:start] + new_bytes + data[stop:]
-    return data
+    notes = []
+    if kept:
+        notes.append(Message(
+            "actuators_kept", "actuators of joints {joints} stay as they are: they are not of the controller's kind, "
+            "several act on a joint, or they stand in an included file", "mend their gains by hand", joints=kept,
+        ))  # fmt: skip
+    if turned:
+        notes.append(Message(
+            "gear_set_to_one", "actuators of joints {joints} have gear 1 now: their controls are angles of the joint",
+            joints=turned,
+        ))  # fmt: skip
+    return data, tuple(notes)
 
 
-def _find_actuators(data: bytes) -> tuple[dict[str, tuple[str, ElementBytes]], int]:
+@dataclass(frozen=True, slots=True)
+class _Actuator:
+    """An actuator of MuJoCo: its tag, kp and kd, or torque per control (gain), and torque limit, in N m and rad."""
+
+    tag: str
+    gain: float
+    kp: float
+    kd: float
+    limit: float
+
+
+def _actuator_of(c: Controller, j: int) -> _Actuator:
+    """Actuator that acts as a joint's controller does: a servo by its stall torque and back-EMF."""
+    gain, kp, kd = (float(np.nan_to_num(x[j])) for x in (c.gain, c.kp, c.kd))
+    limit = float(c.max_torque[j])
+    if c.kind[j] != "servo":
+        return _Actuator({"current": "motor"}.get(c.kind[j], c.kind[j]), gain, kp, kd, limit)
+    kt = float(np.nan_to_num(c.torque_constant[j]))
+    stall = kt * float(c.voltage[j]) / float(c.resistance[j])
+    tag = "position" if kp > 0.0 else "general"  # the control of the latter is the duty
+    return _Actuator(tag, stall, kp * stall, kd * stall + kt**2 / float(c.resistance[j]), min(limit, stall))
+
+
+def _attributes(tag: str, wanted: _Actuator, gear: float = 1.0) -> dict[str, str | None] | None:
+    """Attributes of an element that make it act as wanted, None: it cannot; gear: that of the element as it is."""
+    if tag not in (wanted.tag, "general"):
+        return None
+    new: dict[str, str | None] = {}
+    if wanted.tag == "motor":
+        gear = wanted.gain if tag == "motor" else gear
+        new |= {"gear": repr(gear)} if tag == "motor" else {"gainprm": repr(wanted.gain / gear)}
+    elif gear != 1.0:
+        gear, new["gear"] = 1.0, "1"
+    if tag == "position":
+        new |= {"kp": repr(wanted.kp), "kv": repr(wanted.kd), "dampratio": None}
+    elif tag == "velocity":
+        new |= {"kv": repr(wanted.kd)}
+    elif tag == "general" and wanted.tag != "motor":
+        gain = {"position": wanted.kp, "velocity": wanted.kd}.get(wanted.tag, wanted.gain)
+        kp = wanted.kp if wanted.tag == "position" else 0.0
+        new |= {"gainprm": repr(gain), "biastype": "affine", "biasprm": f"0 {-kp!r} {-wanted.kd!r}"}
+    if math.isfinite(wanted.limit):
+        force = wanted.limit / gear
+        new["forcerange"] = f"{-force:.6g} {force:.6g}"
+    return new
+
+
+def _is_as_found(mujoco: Any, model: Any, k: int, c: Controller, j: int) -> bool:
+    """Whether an actuator of a file has the gains and the limit of a joint's controller already."""
+    try:
+        held = gains_of_actuator(mujoco, model, k, "", "")
+    except ControllerError:
+        return False
+    found = {key: float(getattr(c, key)[j]) for key in ("kp", "kd", "gain") if key in held}
+    found["max_torque"] = float(c.max_torque[j])
+    held = {"max_torque": math.inf} | held
+    return held["kind"] == c.kind[j] and all(np.isclose(x, held[key], rtol=1e-6) for key, x in found.items())
+
+
+def _actuator_line(joint: str, wanted: _Actuator) -> str:
+    """Line of a new actuator."""
+    words = [f'{wanted.tag} name="{xml_attribute(joint)}" joint="{xml_attribute(joint)}"']
+    made = _attributes(wanted.tag, wanted) or {}
+    words += [f'{key}="{text}"' for key, text in made.items() if text is not None and (key, text) != ("gear", "1.0")]
+    return f"    <{' '.join(words)}/>"
+
+
+def _find_actuators(data: bytes) -> tuple[dict[str, list[tuple[str, ElementBytes]]], int]:
     """Actuators by joint, as they stand in the file, and where </mujoco> begins."""
     parser = expat.ParserCreate()
     trail: list[str] = []
-    found: dict[str, tuple[str, ElementBytes]] = {}
+    found: dict[str, list[tuple[str, ElementBytes]]] = {}
     end = len(data)
 
     def on_start(tag: str, attributes: dict[str, str]) -> None:
         at = parser.CurrentByteIndex
         if len(trail) == 2 and trail[1] == "actuator" and tag in _SERVOS and "joint" in attributes:
             inside = end_of_tag(data, at)
-            found[attributes["joint"]] = (tag, ElementBytes(at, inside, inside, attributes))
+            found.setdefault(attributes["joint"], []).append((tag, ElementBytes(at, inside, inside, attributes)))
         trail.append(tag)
 
     def on_end(tag: str) -> None:
@@ -156,16 +219,19 @@ def write_isaac_lab(result: Actuators, name: str) -> str:
             f"    {joint!r}: DelayedPDActuatorCfg(\n"
             f"        joint_names_expr=[{key!r}],\n"
             f"        stiffness={float(np.nan_to_num(c.kp[j])):.6g},\n"
-            f"        damping={float(np.nan_to_num(c.kd[j])) + max(float(table['Fv'][j]), 0.0):.6g},"
-            "  # kd and the joint's own damping\n"
+            f"        damping={float(np.nan_to_num(c.kd[j])):.6g},\n"
             f"        armature={max(float(table['Ia'][j]), 0.0):.6g},\n"
-            f"        friction={max(float(table['Fc'][j]), 0.0):.6g},\n{effort}"
+            f"        friction={max(float(table['Fc'][j]), 0.0):.6g},\n"
+            f"        dynamic_friction={max(float(table['Fc'][j]), 0.0):.6g},\n"
+            f"        viscous_friction={max(float(table['Fv'][j]), 0.0):.6g},\n{effort}"
             "        min_delay=DELAY_STEPS,\n        max_delay=DELAY_STEPS,\n    ),\n"
         )
     text = (
         f'"""Actuators of {robot.name!r}, identified by dynid: gains, armature, friction and delay.\n\n'
-        "Written for isaaclab.actuators.DelayedPDActuatorCfg; only the syntax of this file was checked, it was not\n"
-        'run in Isaac Lab.\n"""\n\n'
+        "Written for isaaclab.actuators.DelayedPDActuatorCfg with Isaac Sim 5 or later, where friction is in N m; before\n"
+        "that it is a coefficient without a unit, and dynamic_friction and viscous_friction do not act: leave the three\n"
+        "out there, and add viscous_friction to damping. Only the syntax of this file was checked, it was not run in\n"
+        'Isaac Lab.\n"""\n\n'
         "from isaaclab.actuators import DelayedPDActuatorCfg\n\n"
         f"DELAY = {result.delay:.6g}  # s\n"
         f"PHYSICS_STEP = {PHYSICS_STEP!r}  # s: the dt of your SimulationCfg\n"

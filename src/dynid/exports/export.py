@@ -165,9 +165,8 @@ def export(
         try:
             made = make()
             if drives is not None and suffix == ".xml":
-                made = made._replace(
-                    data=with_actuators(made.data, drives), notes=(*made.notes, *actuator_notes(drives))
-                )
+                data, kept = with_actuators(made.data, drives, made.template)
+                made = made._replace(data=data, notes=(*made.notes, *kept, *actuator_notes(drives)))
             with write_then_replace(path) as beside:
                 beside.write_bytes(made.data)
                 checked = _verify_before_rename(path, beside, subject, held)
@@ -230,12 +229,13 @@ def _check_trust(result: Any, path: Path, force: bool) -> tuple[Message, ...]:
 
 
 class _ExportContent(NamedTuple):
-    """Content of a file, notes, warnings of what it does not have, and the operations of C code."""
+    """Content of a file, notes, warnings of what it does not have, operations of C code, the MJCF it was made from."""
 
     data: bytes
     notes: tuple[Message, ...] = ()
     losses: tuple[Message, ...] = ()
     operations: Operations | None = None
+    template: Path | None = None
 
 
 def _export_attempts(
@@ -305,7 +305,7 @@ def _updated_mjcf_content(
     notes = (*notes, *soft_spring_notes(subject))
     what = "all but inertias, armatures and friction is taken from {template}"
     said = (Message("template_from_source", what, template=source),) if source else ()
-    return _ExportContent(data, (*said, *notes), losses)
+    return _ExportContent(data, (*said, *notes), losses, template=template)
 
 
 def _check_template(template: Path, suffix: str) -> None:

@@ -522,13 +522,12 @@ def update_mjcf(
             placed[element[name]] = x
         elif np.any(x):
             placed[carrier[name]] = change_of_frame(poses[carrier[name]].inverse() @ T_link[name]) @ x
+    if subject.keeps_softness:  # drives alone were identified
+        other = {b: x for b, x in placed.items() if not np.allclose(x, file.nominal_inertia(b), rtol=1e-9, atol=1e-12)}
+        placed = placed if other and any(map(_changed_inertias, file.found["compiler"])) else other
     edits, more = _compiler_edits(file, folder, placed)
     end = b"\r\n" if b"\r\n" in file.data else b"\n"
     for body, x in placed.items():
-        before = file.nominal_inertia(body)
-        stated = body.find("inertial") is not None
-        if subject.keeps_softness and stated and np.allclose(x, before, rtol=1e-9, atol=1e-12):
-            continue  # drives alone were identified
         edits += _inertial_edits(file, body, x, end)
     edits += _joint_edits(subject, file)
     data = file.data
@@ -558,6 +557,11 @@ def _find_carried_bodies(file: _MjcfTemplate, body: Element, moving: set[str]) -
     return found
 
 
+def _changed_inertias(compiler: ElementBytes) -> dict[str, str | None]:
+    """Attributes of a <compiler> that change inertias, to be removed."""
+    return {key: None for key, x in _NEUTRAL.items() if compiler.attributes.get(key, x) != x}
+
+
 def _compiler_edits(
     file: _MjcfTemplate, folder: Path, placed: dict[Element, Array]
 ) -> tuple[list[tuple[int, int, bytes]], list[Message]]:
@@ -567,11 +571,9 @@ def _compiler_edits(
     """
     compilers, notes = file.found["compiler"], []
     edits: list[tuple[int, int, bytes]] = []
-    changed: list[dict[str, str | None]] = [
-        {key: None for key, x in _NEUTRAL.items() if c.attributes.get(key, x) != x} for c in compilers
-    ]
+    changed = [_changed_inertias(c) if placed else {} for c in compilers]
     included = [c for c in file.root.findall("compiler") if any(c.get(key, x) != x for key, x in _NEUTRAL.items())]
-    if len(included) > sum(map(bool, changed)):
+    if placed and len(included) > sum(map(bool, changed)):
         raise ExportError(
             "template_compiler_included", "{template}: an included file has a <compiler> that changes inertias",
             "put it into this one", template=file.path,
