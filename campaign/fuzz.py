@@ -11,10 +11,14 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
+import gc
 import gzip
+import importlib
 import io
 import json
 import os
+import pkgutil
 import re
 import resource
 import shutil
@@ -455,17 +459,17 @@ def warm_up() -> None:
     warnings.simplefilter("ignore")
     os.environ.setdefault("DYNID_THREADS", "1")
     os.environ["POLARS_MAX_THREADS"] = "1"
-    import coal  # type: ignore[import-untyped] # noqa: F401
-    import h5py  # type: ignore[import-untyped] # noqa: F401
-    import mujoco  # noqa: F401
-    import pinocchio  # noqa: F401
-    import polars  # noqa: F401
-    import scipy.io
-    import scipy.signal
-    import scipy.spatial  # noqa: F401
+    import typer.main
 
     import dynid
     import dynid.cli.app
+
+    for module in pkgutil.walk_packages(dynid.__path__, "dynid."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+    for name in _LIBRARIES:
+        importlib.import_module(name)
 
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
         folder = Path(name)
@@ -477,8 +481,22 @@ def warm_up() -> None:
             dynid.base_parameters(robot)
         with contextlib.suppress(dynid.DynidError):
             dynid.identify(robot, dynid.read_log(folder / "log.npz", robot), friction=("viscous",))
+        with contextlib.suppress(SystemExit):
+            dynid.cli.app.app(["robots", "--json", str(folder / "robots.json")], prog_name="dynid")
     _command_options()
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    typer.main.get_command(dynid.cli.app.app)
     _seeds()
+    gc.collect()
+    gc.freeze()
+
+
+_LIBRARIES = (
+    "coal", "h5py", "lz4.frame", "mujoco", "pinocchio", "polars", "pydantic.type_adapter", "rich.console",
+    "rich.markup", "rich.table", "rosbags.rosbag2", "rosbags.typesys", "ruamel.yaml", "scipy.io", "scipy.optimize",
+    "scipy.signal", "scipy.spatial", "sqlite3", "sympy", "clarabel", "encodings.utf_8_sig",
+)  # fmt: skip
+"""What commands import when they need it."""
 
 
 def campaign(count: int, out: Path, *, first: int = 0, seconds: float = float("inf")) -> None:
