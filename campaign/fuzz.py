@@ -11,10 +11,15 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import copy
+import functools
+import gc
 import gzip
+import importlib
 import io
 import json
 import os
+import pkgutil
 import re
 import resource
 import shutil
@@ -292,11 +297,13 @@ def damaged_result(rng: np.random.Generator, folder: Path) -> Case:
             ["report", kind, "--out", "out.html"], ["export", kind, "out.json"],
         )  # fmt: skip
         words = list(several[int(rng.integers(len(several)))])
-        return words, tuple(word for word in words if word.startswith("out"))
+        words += ["--force"] if words[0] == "export" and rng.random() < 0.8 else []
+        return words, ("result.html", *(word for word in words if word.startswith("out")))
     if kind == "dynid.toml":
         (folder / "log.csv").write_bytes(files.text(files.columns(rng)))
         return ["identify", "--project", kind], ()
-    return ["simulate", "arm.toml", kind], ()
+    (folder / "robot.urdf").write_text(files.URDF)
+    return ["simulate", "robot.urdf", kind], ()
 
 
 def _with_other_json(raw: bytes, rng: np.random.Generator) -> bytes:
@@ -315,7 +322,7 @@ def _with_other_json(raw: bytes, rng: np.random.Generator) -> bytes:
                 continue
             what = rng.random()
             if what < 0.7:
-                at[key] = nasty[int(rng.integers(len(nasty)))]
+                at[key] = copy.deepcopy(nasty[int(rng.integers(len(nasty)))])
             elif what < 0.85:
                 del at[key]
             elif isinstance(at, list):
@@ -327,13 +334,15 @@ def _with_other_json(raw: bytes, rng: np.random.Generator) -> bytes:
 def odd_command_line(rng: np.random.Generator, folder: Path) -> Case:
     """A command with random options and values, sensible and not."""
     (folder / "arm.toml").write_text(files.TABLE)
+    (folder / "robot.urdf").write_text(files.URDF)
     (folder / "log.csv").write_bytes(files.text(files.columns(rng)))
     for name, raw in _seeds().items():
-        (folder / name).write_bytes(raw)
+        if name != "dynid.toml" or rng.random() < 0.1:
+            (folder / name).write_bytes(raw)
     commands = _command_options()
     command = str(rng.choice([name for name in commands if name not in ("view", "watch", "fleet", "demo")]))
     places = {"physical": ["result.json"], "report": ["result.json"], "export": ["result.json", "out.urdf"],
-              "simulate": ["arm.toml", "motion.csv"], "robots": [], "init": []}  # fmt: skip
+              "simulate": ["robot.urdf", "motion.csv"], "robots": [], "init": []}  # fmt: skip
     words = [command, *places.get(command, ["arm.toml"])]
     if command in ("identify", "inspect", "compare", "actuators"):
         words.append("log.csv")
@@ -351,7 +360,7 @@ def odd_command_line(rng: np.random.Generator, folder: Path) -> Case:
             words.append(str(rng.choice(sane)) if rng.random() < 0.5 else str(rng.choice(TEXTS)).replace("\x00", ""))
     if rng.random() < 0.1:
         words.insert(int(rng.integers(1, len(words) + 1)), str(rng.choice(TEXTS)).replace("\x00", ""))
-    return words, ("out.urdf", "dynid.toml", "arm.csv", "arm.json")
+    return words, ("out.urdf", "dynid.toml", "arm.csv", "arm.json", "result.html")
 
 
 def large_or_repetitive(rng: np.random.Generator, folder: Path) -> Case:
@@ -387,6 +396,28 @@ GENERATORS: tuple[Callable[[np.random.Generator, Path], Case], ...] = (
 _cache: dict[str, Any] = {}
 
 
+_PROJECT = """robot = "arm.toml"
+logs = ["log.csv@:70%"]
+validate = "log.csv@70%:"
+units = { t = "s", q = "rad", tau = "Nm" }
+sign = ["tau.1"]
+zero = { "2" = "90deg" }
+order = { tau = ["2", "1"] }
+gear = [1, 2]
+
+[column]
+t = "t"
+q = ["q1", "q2"]
+tau = ["tau1", "tau2"]
+
+[options]
+friction = ["viscous", "coulomb"]
+rotor-inertia = false
+cutoff = 5
+known = { M2 = 1.5 }
+"""
+
+
 def _seeds() -> dict[str, bytes]:
     """A result, motions and a project file to be damaged, made once by the commands themselves."""
     if "seeds" not in _cache:
@@ -410,8 +441,7 @@ def _seeds() -> dict[str, bytes]:
             ]
             for end in ("json", "csv"):
                 run(["excite", "arm.toml", *short, "--rate", "50", "--out", f"motion.{end}"], folder)
-            project = 'robot = "arm.toml"\nlogs = ["log.csv"]\n\n[identify]\nfriction = ["viscous"]\n'
-            (folder / "dynid.toml").write_text(project)
+            (folder / "dynid.toml").write_text(_PROJECT)
             names = ("result.json", "motion.json", "motion.csv", "dynid.toml")
             _cache["seeds"] = {one: (folder / one).read_bytes() for one in names}
     seeds: dict[str, bytes] = _cache["seeds"]
@@ -455,17 +485,17 @@ def warm_up() -> None:
     warnings.simplefilter("ignore")
     os.environ.setdefault("DYNID_THREADS", "1")
     os.environ["POLARS_MAX_THREADS"] = "1"
-    import coal  # type: ignore[import-untyped] # noqa: F401
-    import h5py  # type: ignore[import-untyped] # noqa: F401
-    import mujoco  # noqa: F401
-    import pinocchio  # noqa: F401
-    import polars  # noqa: F401
-    import scipy.io
-    import scipy.signal
-    import scipy.spatial  # noqa: F401
+    import typer.main
 
     import dynid
     import dynid.cli.app
+
+    for module in pkgutil.walk_packages(dynid.__path__, "dynid."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+    for name in _LIBRARIES:
+        importlib.import_module(name)
 
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
         folder = Path(name)
@@ -477,8 +507,22 @@ def warm_up() -> None:
             dynid.base_parameters(robot)
         with contextlib.suppress(dynid.DynidError):
             dynid.identify(robot, dynid.read_log(folder / "log.npz", robot), friction=("viscous",))
+        with contextlib.suppress(SystemExit):
+            dynid.cli.app.app(["robots", "--json", str(folder / "robots.json")], prog_name="dynid")
     _command_options()
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    typer.main.get_command(dynid.cli.app.app)
     _seeds()
+    gc.collect()
+    gc.freeze()
+
+
+_LIBRARIES = (
+    "coal", "h5py", "lz4.frame", "mujoco", "pinocchio", "polars", "pydantic.type_adapter", "rich.console",
+    "rich.markup", "rich.table", "rosbags.rosbag2", "rosbags.typesys", "ruamel.yaml", "scipy.io", "scipy.optimize",
+    "scipy.signal", "scipy.spatial", "sqlite3", "sympy", "clarabel", "encodings.utf_8_sig",
+)  # fmt: skip
+"""What commands import when they need it."""
 
 
 def campaign(count: int, out: Path, *, first: int = 0, seconds: float = float("inf")) -> None:

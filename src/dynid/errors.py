@@ -72,6 +72,10 @@ class DynidError(Exception):
         return DynidError.__new__, (type(self), *self.args), self.__dict__
 
 
+_MOST_LINES = 10
+"""Mistakes of a robot file that its message lists."""
+
+
 class RobotFileError(DynidError):
     """A robot file has mistakes; all of them are listed in `.problems`, each with its place and remedy.
 
@@ -96,7 +100,9 @@ class RobotFileError(DynidError):
         if isinstance(code, str):
             code = [code if isinstance(code, Message) else Message(code, what, remedy, **facts)]
         self.problems = tuple(code)
-        lines = [problem.about(file) for problem in self.problems]
+        lines = [problem.about(file) for problem in self.problems[:_MOST_LINES]]
+        if rest := len(self.problems) - len(lines):
+            lines.append(Message("more_mistakes", "and {rest} more", rest=rest).about(file))
         self._set_message(lines[0] if len(lines) == 1 else Message.lines("several_mistakes", lines))
 
 

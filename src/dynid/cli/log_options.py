@@ -17,6 +17,7 @@ from dynid.logs.log import Log
 from dynid.logs.read import GearLike, OrderLike, read_log, robot_with_locks_of
 from dynid.robot.load import may_lack_joints
 from dynid.robot.robot import Robot
+from dynid.storage.records import read_text
 
 _SHIFT = re.compile(r"(?P<name>.+)@(?P<shift>[+-](?:\d+(?:\.\d*)?|\.\d+))")
 _ROWS = re.compile(r"#?(?P<first>\d{1,18})?:(?P<last>\d{1,18})?")
@@ -397,7 +398,7 @@ def parse_gear(text: str | None, robot: Robot) -> GearLike | None:
             )  # fmt: skip
         return numbers[0] if len(numbers) == 1 else numbers
     try:
-        lines = [line for line in Path(text).read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line for line in read_text(Path(text)).splitlines() if line.strip()]
         rows = [[float(word) for word in re.split(r"[,;\s]+", line.strip())] for line in lines]
     except (OSError, ValueError) as error:
         raise DynidError(

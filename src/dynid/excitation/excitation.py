@@ -23,6 +23,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import write_text
+from dynid.storage.records import read_text
 
 if TYPE_CHECKING:
     from dynid.excitation.clearance import BeforeRun, Clearance
@@ -390,7 +391,7 @@ def motion_csv_text(motion: Motion) -> str:
 def read_motion_csv(path: Path) -> Motion:
     """Read a motion from columns t, q1.., v1.., a1.. of a CSV file; missing ones by a spline of the positions."""
     try:
-        lines = [line.split(",") for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        lines = [line.split(",") for line in read_text(path, encoding="utf-8-sig").splitlines() if line.strip()]
         names = [name.strip() for name in lines[0]]
         table = np.array([[float(x) for x in line] for line in lines[1:]]).reshape(-1, len(names))
     except (OSError, UnicodeDecodeError, ValueError, IndexError) as error:

@@ -27,6 +27,7 @@ from dynid.dynamics.kernels.threads import block_other_callers, thread_count, us
 from dynid.errors import DynidError, ExcitationError
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
+from dynid.storage.records import read_text
 
 STEP = 0.2
 """Deviation of a walk's step, as a part of the half range."""
@@ -303,7 +304,7 @@ class SearchHistory:
 def read_history(path: str | Path) -> SearchHistory | None:
     """Read the history in a file of `dynid excite --json`; None where the file has none, as older ones."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(read_text(Path(path)))
     except OSError as error:
         raise ExcitationError(
             "file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=error.strerror or error,

@@ -45,7 +45,7 @@ from dynid.logs.read import read_log
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot, StoredRobot
 from dynid.storage.files import write_text
-from dynid.storage.records import DAMAGE, json_text, to_plain_data
+from dynid.storage.records import DAMAGE, json_text, read_text, to_plain_data
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -802,8 +802,8 @@ def read_robot_settings(robots: Mapping[str, Mapping[str, Any]] | str | PathLike
         return dict(robots or {})
     path = Path(robots)
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = tomllib.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise DynidError("file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=error) from error
     wrong = [name for name, own in data.items() if not isinstance(own, dict)]
     if wrong:

@@ -39,6 +39,7 @@ from dynid.logs.readers.table import (
     TableRows,
     Wanted,
     check_field_names,
+    check_row_count,
 )
 from dynid.messages import ANYTHING, Message, Option, Wording
 from dynid.robot.load import hold_missing_joints, lock_loaded_robot, may_lack_last_joints
@@ -158,6 +159,7 @@ def open_table(path: Path, topic: TopicLike | None = None, layout: Layout | None
         )  # fmt: skip
     table = openers[suffix](path)
     check_field_names(name, [one.name for one in table.fields])
+    check_row_count(name, max((max(one.shape, default=0) for one in table.fields), default=0))
     return (layout.with_row_range(layout.with_user_names(table)),)
 
 

@@ -19,7 +19,7 @@ from dynid.robot.expression import Expression
 from dynid.robot.io.xml import CONVERT_SDF, expand_xacro
 from dynid.robot.robot import Closure, Coupling, Link, Robot
 from dynid.robot.transform import Transform, freeze, rotation_about
-from dynid.storage.files import JOINTS, hash_file, suggest_similar_file
+from dynid.storage.files import JOINTS, check_regular_file, hash_file, suggest_similar_file
 
 SLACK = 1e-3
 """How far beyond its limits a joint may be held without a note, rad or m: limits are rounded."""
@@ -351,6 +351,8 @@ def _find_and_load(path: Path, source: str, reading: _Reading) -> Robot:
                     "path_is_folder", "'{source}' is a folder", "name the .urdf, .xml or .toml file in it",
                     source=source,
                 )  # fmt: skip
+            if path.exists():
+                raise RobotFileError(source, check_regular_file(path) or "not_a_file", "this is not a file")
             raise UnknownRobotError(source, bundled_robots(), suggest_similar_file(path))
         with resources.as_file(resources.files("dynid.robot") / "library" / f"{source}.toml") as file:
             own = hash_file(file, f"{source}.toml (bundled)")

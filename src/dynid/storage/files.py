@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from dynid.errors import DynidError, ParserDiedError, ParserFailedError, RobotFileError
 from dynid.messages import Message
-from dynid.storage.records import Limit
+from dynid.storage.records import Limit, read_text
 
 Arrays = Sequence[npt.NDArray[Any]]
 
@@ -84,8 +84,9 @@ SECONDS = FileLimit("SECONDS", 60, "seconds")
 JOINTS = FileLimit("JOINTS", 1000, "joints")
 COLUMNS = FileLimit("COLUMNS", 10_000, "columns")
 ELEMENTS = FileLimit("ELEMENTS", 200_000, "elements")
+ROWS = FileLimit("ROWS", 1_000_000_000, "rows")
 SYMBOLS = FileLimit("SYMBOLS", 1000, "symbols")
-LIMITS = (MEMORY, SECONDS, JOINTS, COLUMNS, ELEMENTS, SYMBOLS)
+LIMITS = (MEMORY, SECONDS, JOINTS, COLUMNS, ROWS, ELEMENTS, SYMBOLS)
 """All limits that an environment variable raises; docs/reliability.md has them in a table."""
 
 
@@ -265,7 +266,7 @@ def hash_file(path: Path, name: str | None = None) -> InputFile:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file of a robot."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
         raise RobotFileError(str(path), "not_toml", "not a TOML file: {reason}", reason=error) from error
     except OSError as error:

@@ -8,9 +8,11 @@ another. Pydantic does the work, and is loaded with the first file. Nothing is e
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import math
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
@@ -284,15 +286,21 @@ def read_record(kind: Any, path: Path, remedy: str, error: type[DynidError]) -> 
         raise error(describe_damage(reason).about(str(path))) from reason
 
 
+def read_text(path: Path, *, encoding: str = "utf-8") -> str:
+    """Read a text file; OSError also for a device, which may never end, and for more than LARGEST bytes."""
+    if stat.S_ISCHR(mode := path.stat().st_mode) or stat.S_ISBLK(mode):
+        raise OSError(errno.EINVAL, "this is a device, not a file")
+    with path.open("rb") as file:
+        raw = file.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise OSError(errno.EFBIG, f"it is larger than {LARGEST // 1_000_000} MB")
+    return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
 def read_json(path: Path, form: str, version: int, remedy: str, error: type[DynidError]) -> Data:
     """Read a file that says of itself to have this format and version."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise error(
-                "file_too_large", "{path}: larger than {largest_mb} MB, which no such file is", path=path,
-                largest_mb=LARGEST // 1_000_000,
-            )  # fmt: skip
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_text(path))
     except OSError as reason:
         text = reason.strerror or str(reason)
         raise error("file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=text) from reason

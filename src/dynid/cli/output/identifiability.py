@@ -28,6 +28,7 @@ from dynid.messages import Message, command_line_wording
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from dynid.storage.records import HUGE, read_text
 from dynid.unknown_geometry.finite_field import ModelParameterCount
 from dynid.unknown_geometry.model_parameters import ModelParameters, Recoverable
 
@@ -249,7 +250,7 @@ def read_standard_values(path: Path, robot: Robot) -> Array:
             )  # fmt: skip
         return other.parameters
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise DynidError("not_json", "{path}: not a JSON file of values: {error}", path=path, error=error) from error
     if not isinstance(data, Mapping):
@@ -268,6 +269,8 @@ def read_standard_values(path: Path, robot: Robot) -> Array:
                 "values_not_numeric", "{path}: {name} must be a number, got {value!r}", path=path, name=name,
                 value=value,
             )  # fmt: skip
+        if abs(value) > HUGE:
+            raise DynidError("value_too_large", "{path}: {name} is larger than any of a robot", path=path, name=name)
         X[k] = value
     return X
 

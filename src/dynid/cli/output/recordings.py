@@ -30,6 +30,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import write_text, write_then_replace
+from dynid.storage.records import read_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +85,7 @@ def _read_trajectory_file(path: Path) -> Any:
 def _read_text(path: Path) -> str:
     """Read the text of a file."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise LogError(str(path), "file_unreadable", "cannot be read: {reason}", reason=reason) from error
@@ -183,7 +184,7 @@ def _arrays_of_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Ar
                 name, "trajectory_point_incomplete", "point {k} has no {missing}; a motion needs all of {keys}", k=k,
                 missing=error.args[0], keys=list(_KEYS),
             ) from None  # fmt: skip
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise LogError(
                 name, "values_not_numeric", "point {k} is not made of numbers: {error}", k=k, error=error,
             ) from error  # fmt: skip

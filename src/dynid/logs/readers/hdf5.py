@@ -34,6 +34,8 @@ from dynid.messages import Message
 from dynid.storage.files import run_isolated
 
 _MOST_BYTES = 64 << 20
+_MOST_GROUPS = 100
+"""Depth of groups; the library's own way through them costs the square of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,11 @@ def open_hdf5(path: Path) -> Hdf5Table:
 
     def add_dataset(place: str, item: Any) -> None:
         """List a data set, or each member of one of records."""
+        if place.count("/") > _MOST_GROUPS:
+            raise LogError(
+                str(path), "groups_too_deep", "groups are nested more than {most} deep", "save the arrays in one group",
+                most=_MOST_GROUPS,
+            )  # fmt: skip
         if not hasattr(item, "dtype") or not item.shape or place.startswith("#") or "/_i_" in f"/{place}":
             return
         name = place.replace("/", ".")
@@ -160,6 +167,8 @@ def open_hdf5(path: Path) -> Hdf5Table:
             add_frame(name.rpartition(".")[0], frame)
             return
         outside = "lies in another file, which is not read" if item.is_virtual or item.external else ""
+        if item.size and not item.id.get_storage_size() and not outside:
+            outside = "was never written"
         for member in item.dtype.names or ():
             kind = item.dtype[member]
             add_field(

@@ -13,7 +13,17 @@ import numpy as np
 from dynid.concurrency import NEEDS_SPAWN, is_polars_without_threads
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
-from dynid.logs.readers.table import MOST_WORDS, NO_STAMP, ArrayTable, Batch, Field, Numbers, Part, Wanted
+from dynid.logs.readers.table import (
+    MOST_WORDS,
+    NO_STAMP,
+    ArrayTable,
+    Batch,
+    Field,
+    Numbers,
+    Part,
+    Wanted,
+    check_row_count,
+)
 from dynid.messages import Message
 
 if TYPE_CHECKING:
@@ -104,6 +114,7 @@ def open_parquet(path: Path) -> ParquetTable:
         scan = pl.scan_parquet(path, glob=False)
         schema = scan.collect_schema()
         length = scan.select(pl.len()).collect().item()
+        check_row_count(str(path), length)
         if not length:
             raise LogError(str(path), "no_samples", "there are no samples in it")
         lists = scan.select(pl.col(pl.List).drop_nulls().first()).collect()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dynid.errors import LogError
 from dynid.messages import Message, Option
-from dynid.storage.files import COLUMNS
+from dynid.storage.files import COLUMNS, ROWS
 
 Numbers = npt.NDArray[Any]
 
@@ -99,6 +99,12 @@ def check_field_names(log: str, names: Sequence[str]) -> None:
             log, "column_name_too_long", "the name of a column, '{start}...', has {count} characters, more than {most}",
             "mend the header", start=long[:40], count=len(long), most=LONGEST_NAME,
         )  # fmt: skip
+
+
+def check_row_count(log: str, rows: int) -> None:
+    """Raise LogError for more rows than the limit: a few bytes of a header can claim any number."""
+    if problem := ROWS.exceeded("there are {figure} rows in it", rows):
+        raise LogError(log, problem)
 
 
 def squeeze_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
