@@ -31,6 +31,7 @@ from dynid.estimation.diagnostics.alternatives import (
     is_of_units,
     size_of_change,
     with_entry,
+    without_zeros_of_gears,
 )
 from dynid.estimation.diagnostics.refit import KeptSamples, Reading, Refit
 from dynid.logs.log import Log, Wiring
@@ -333,10 +334,10 @@ class Search:
             if self.thorough:
                 now = self.evaluate_reading(self.alternatives.refine_gravity(now.reading))
         if self.thorough:
-            with suppress(DynidError, np.linalg.LinAlgError):
-                now = min(
-                    now, self.evaluate_reading(self.alternatives.refine_reading(now.reading)), key=lambda x: x.error
-                )
+            for other in dict.fromkeys((now.reading, without_zeros_of_gears(now.reading))):
+                with suppress(DynidError, np.linalg.LinAlgError):
+                    found = self.evaluate_reading(self.alternatives.refine_reading(other))
+                    now = min(now, found, key=lambda x: x.error)
         return now
 
     def _clear_changes(self, now: EvaluatedReading) -> list[EvaluatedReading]:
