@@ -46,6 +46,9 @@ KNOWN_FACTORS = (1.0, np.pi / 180.0, 180.0 / np.pi)
 MOTOR_SPAN, WIDE_SLIDE = 3.0 * np.pi, 5.0
 """Range of a position (rad; m) from which on it may be that of a motor."""
 
+FEW_WIDE = 2
+"""Joints with so wide positions, at most, up to which each is tried with a gear and the other sense, too."""
+
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 """Gear ratios that are tried, each a tenth from the next."""
 
@@ -98,6 +101,12 @@ def with_entry(values: tuple[float, ...], j: int, value: float) -> tuple[float, 
 def is_of_units(factor: float) -> bool:
     """Whether a factor of positions is one of units alone, whatever its sign; others are gear ratios."""
     return bool(np.isclose(abs(factor), KNOWN_FACTORS).any())
+
+
+def without_zeros_of_gears(r: Reading) -> Reading:
+    """The reading without zeros of joints with a gear: a zero hides a wrong ratio."""
+    each = zip(r.zero, r.q_factor, strict=True)
+    return replace(r, zero=tuple(zero if is_of_units(factor) else 0.0 for zero, factor in each))
 
 
 def wrap_angle(angle: float) -> float:
@@ -372,17 +381,19 @@ class Alternatives:
     def sign_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with positions reversed, or positions and torques: of one joint, or of all."""
         for j in range(self.n):
-            turned = replace(
-                r, q_factor=with_entry(r.q_factor, j, -r.q_factor[j]), zero=with_entry(r.zero, j, -r.zero[j])
-            )
-            yield turned
-            if j in self.joints:
-                yield replace(turned, gain=with_entry(r.gain, j, -r.gain[j]))
+            yield from self._with_other_sense(r, j)
         if self.n > 1:
             torques = tuple(-x for x in r.gain)
             turned = replace(r, q_factor=tuple(-x for x in r.q_factor), zero=tuple(-x for x in r.zero))
             yield turned
             yield replace(turned, gain=torques)
+
+    def _with_other_sense(self, r: Reading, j: int) -> Iterator[Reading]:
+        """Readings with a joint's position reversed, and with its torque beside it."""
+        turned = replace(r, q_factor=with_entry(r.q_factor, j, -r.q_factor[j]), zero=with_entry(r.zero, j, -r.zero[j]))
+        yield turned
+        if j in self.joints:
+            yield replace(turned, gain=with_entry(r.gain, j, -r.gain[j]))
 
     @cached_property
     def _moves(self) -> tuple[tuple[int, ...], ...]:
@@ -571,6 +582,10 @@ class Alternatives:
             return
         for joints in ([wide] if len(wide) > 1 else []) + [[j] for j in wide]:
             yield from self._gear_changes(r, joints, max(span[j] for j in joints))
+        if len(wide) <= FEW_WIDE:  # motors that turn the other way: neither the gear nor the sign helps alone
+            for j in wide:
+                for turned in self._with_other_sense(r, j):
+                    yield from self._gear_changes(turned, [j], span[j])
         yield from self._other_sides_of_gears(r)
         scaled = {j: x for j, x in enumerate(r.q_factor) if abs(x) != 1.0}
         if len({is_of_units(x) for x in scaled.values()}) > 1:  # units at some joints and gears at others: rarely both

@@ -31,6 +31,7 @@ from dynid.estimation.diagnostics.alternatives import (
     is_of_units,
     size_of_change,
     with_entry,
+    without_zeros_of_gears,
 )
 from dynid.estimation.diagnostics.refit import KeptSamples, Reading, Refit
 from dynid.logs.log import Log, Wiring
@@ -39,6 +40,7 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 Progress = Callable[[str, float], None]
+AS_IN_FILE = Wiring()
 
 # How much better a change must be to be taken for a mistake: ratios of held-out errors.
 
@@ -57,15 +59,18 @@ SURE_DELAY, SURELY_BETTER, SURELY_EARLY = 3e-3, 1.02, 1.05
 their means, and in the geometric mean) from which on it is; more for torques that come before the positions: friction
 that turns before the motion does, as presliding does, looks like them (by 10 ms on the UR10)."""
 
-PUZZLING, BETTER_PAIR, BETTER_PAIR_BESIDE = 0.15, 1.5, 1.1
+PUZZLING, BETTER_PAIR, BETTER_PAIR_BESIDE = 0.03, 1.5, 1.1
 """Error from which on pairs of changes are tried where no single one is named, and ratio from which on one is: many are
 tried; ratio for a pair beside or in place of a mistake that is already there."""
+
+NEARLY_AS_MUCH, BETTER_BESIDE_FRICTION = 1.03, 1.1
+"""Error over that of the best reading up to which friction of any timing decides, and by which ratio it does."""
 
 FIRST_OF_PAIRS = 3
 """Changes of every kind, the best, to which a second one is tried."""
 
 BETTER_IF_INCOMPLETE = 1.3
-"""Held-out error over that of an alternative from which on it is named although not all others were tried."""
+"""Held-out error over that of an alternative from which on it is named although other single ones were not tried."""
 
 BELIEVED = 0.3
 """Error from which on a reading that does not halve it is no remedy."""
@@ -108,8 +113,9 @@ POSSIBLE = 3.0
 AS_UNITS = 1.02
 """Error with units of positions over that with gears up to which it is the units that are wrong."""
 
-AS_MUCH, ALIKE_LISTED = 1.005, 2
-"""Error over that of the best one up to which another reading explains as much, and how many of these are listed."""
+AS_MUCH, AS_MIRRORED, ALIKE_LISTED = 1.005, 1.02, 2
+"""Error over that of the best one up to which another reading explains as much, or one with both signs of a joint
+turned, which nothing but asymmetries of the links tell apart; and how many of these are listed."""
 
 # Samples and rounds.
 
@@ -143,14 +149,16 @@ class Search:
 
     Alternatives are compared on some of the samples (screen) and judged on all of them (refit). budget: work that a
     search which is not thorough may take; must_finish: all single changes are tried if they do not take many times it.
+    wiring: what the logs were read with.
     """
 
     def __init__(
         self, samples: KeptSamples, *, thorough: bool, delay: float = 0.0, budget: float = np.inf,
-        must_finish: bool = True, has_springs: bool = False,
+        must_finish: bool = True, has_springs: bool = False, wiring: Wiring = AS_IN_FILE,
     ) -> None:  # fmt: skip
         self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
         self.budget, self.must_finish, self.is_complete = budget, must_finish, True
+        self.left_out_singles, self.wiring = False, wiring
         self.refit.work.limit = MOST_WORK * budget if must_finish else budget
         self.screen = self.refit
         if len(samples) > SCREENED:
@@ -208,12 +216,8 @@ class Search:
                 found[other] = fitted(other)
             if self.first_round is not None and self.is_exhausted:
                 break
-            if self.refit.work.done > FIRST_ROUND * self.budget and not (
-                self.must_finish
-                and not self.refit.work.is_exhausted
-                and min(found.values(), default=np.inf) * SURELY_WRONG > now
-            ):
-                self.is_complete = False
+            if self._is_over(FIRST_ROUND):
+                self.is_complete, self.left_out_singles = False, True
                 break
         good: list[tuple[float, Reading]] = []
         impossible = self._impossible_joints(reading)
@@ -221,8 +225,8 @@ class Search:
             least = found[other]
             if least * promising > now or (not self.thorough and len(good) >= FOLLOWED and least > good[-1][0]):
                 continue  # limits only add to the error
-            if len(good) >= FINALISTS // 2 and self.refit.work.done > LIMITED_FITS * self.budget:
-                self.is_complete = False
+            if len(good) >= FINALISTS // 2 and self._is_over(LIMITED_FITS):
+                self.is_complete, self.left_out_singles = False, True
                 break
             with suppress(DynidError, np.linalg.LinAlgError):
                 error = fitted(other, limited=True)
@@ -231,6 +235,10 @@ class Search:
         if self.first_round is None and not self.thorough:
             self.first_round = reading, [other for _, other in good]
         return good
+
+    def _is_over(self, share: float) -> bool:
+        """Whether a share of the budget is used up: of that which may be exceeded where all changes must be tried."""
+        return self.refit.work.done > share * self.budget and (not self.must_finish or self.refit.work.is_exhausted)
 
     def _impossible_joints(self, reading: Reading) -> list[int]:
         """Joints whose torques a fit explains far worse within the limits of physics: their signs come first.
@@ -254,7 +262,25 @@ class Search:
             now = start if led_astray else min(ends, key=lambda x: x.error)
             pairs = self._first_changes_to_follow(sorted(self._clear_pairs(now), key=lambda x: x.error))
             ends += self._follow_ways(pairs[:1], start, on_progress)
-        return self._best_with_units_first(ends) if ends else start
+        best = self._best_with_units_first(ends) if ends else start
+        return self._best_with_free_friction(best) if ends and self.thorough else best
+
+    def _best_with_free_friction(self, best: EvaluatedReading) -> EvaluatedReading:
+        """Of readings that explain nearly as much, one that explains clearly more beside friction of any timing."""
+        close = [x for x in self.judged.values() if x.error + FLOOR <= NEARLY_AS_MUCH * (best.error + FLOOR)]
+        close = sorted((x for x in close if not x.reading.springs), key=lambda x: x.error)[:FINALISTS]
+        if best.reading.springs or best not in close:
+            return best
+        least = min(close, key=lambda x: self._error_with_free_friction(x.reading))
+        before, after = (self._error_with_free_friction(x.reading) + FLOOR for x in (best, least))
+        return least if before > BETTER_BESIDE_FRICTION * after else best
+
+    def _error_with_free_friction(self, r: Reading) -> float:
+        """Mean held-out error with friction of any timing, without position-dependent torques."""
+        try:
+            return float(self.alternatives.with_free_timing.held_out_errors(replace(r, sines=False)).mean())
+        except (DynidError, np.linalg.LinAlgError):
+            return float(np.inf)
 
     def _best_with_units_first(self, ends: Sequence[EvaluatedReading]) -> EvaluatedReading:
         """The best of several readings: with units before gears of any ratio, then the simplest of those as good.
@@ -308,10 +334,10 @@ class Search:
             if self.thorough:
                 now = self.evaluate_reading(self.alternatives.refine_gravity(now.reading))
         if self.thorough:
-            with suppress(DynidError, np.linalg.LinAlgError):
-                now = min(
-                    now, self.evaluate_reading(self.alternatives.refine_reading(now.reading)), key=lambda x: x.error
-                )
+            for other in dict.fromkeys((now.reading, without_zeros_of_gears(now.reading))):
+                with suppress(DynidError, np.linalg.LinAlgError):
+                    found = self.evaluate_reading(self.alternatives.refine_reading(other))
+                    now = min(now, found, key=lambda x: x.error)
         return now
 
     def _clear_changes(self, now: EvaluatedReading) -> list[EvaluatedReading]:
@@ -345,7 +371,13 @@ class Search:
         pairs = [self.evaluate_reading(other) for _, other in good]
         is_mistaken = any(self._changed_parts(now.reading))
         least = (now.error + FLOOR) / (BETTER_PAIR_BESIDE if is_mistaken else BETTER_PAIR)
-        return [x for x in pairs if x.error + FLOOR < least and self.is_clearly_better(x, now)]
+        before = (self._error_with_free_friction(now.reading) + FLOOR) / BETTER_PAIR
+        return [
+            x
+            for x in pairs
+            if self.is_clearly_better(x, now)
+            and (x.error + FLOOR < least or self._error_with_free_friction(x.reading) + FLOOR < before)
+        ]
 
     def _best_of_each_kind(self, reading: Reading) -> list[Reading]:
         """The best single changes of every kind, by fits without limits to some of the samples."""
@@ -499,9 +531,19 @@ class Search:
         return after * PROMISING < before
 
     def _simplest_of_the_best(self, best: EvaluatedReading, finalists: Sequence[EvaluatedReading]) -> EvaluatedReading:
-        """The reading that changes least among those that are as good as the best."""
-        close = [x for x in finalists if x.error + FLOOR <= AS_MUCH * (best.error + FLOOR)]
-        return min(close, key=lambda x: (size_of_change(x.reading), x.error))
+        """The reading that changes least among those that are as good as the best, then that with fewest options."""
+        close = [
+            x
+            for x in finalists
+            if x.error + FLOOR
+            <= (AS_MIRRORED if _is_mirrored(x.reading, best.reading) else AS_MUCH) * (best.error + FLOOR)
+        ]
+        return min(close, key=lambda x: (size_of_change(x.reading), self._reversed_channels(x.reading), x.error))
+
+    def _reversed_channels(self, reading: Reading) -> int:
+        """Positions and torques of the file whose sign is turned."""
+        wiring = self.wiring.then(_wiring_of(reading))
+        return int(np.count_nonzero(np.concatenate([wiring.sign_q, wiring.sign_tau]) < 0.0))
 
     def is_confirmed(self, found: Reading, start: Reading) -> bool:
         """Whether these samples, more than those it was found on, name a reading too."""
@@ -515,7 +557,7 @@ class Search:
         return fits and self.is_clearly_better(some, before_it) and not self._is_arbitrary_motion(some, before_it)
 
     def is_believed(self, best: EvaluatedReading) -> bool:
-        """Whether the best reading that was found is named: it is a remedy, and the search for others was complete."""
+        """Whether the best reading that was found is named: it is a remedy, and all single changes were tried."""
         start = Reading.as_recorded(self.refit.n)
         before = self.evaluate_reading(start).error
         if best.reading == start or not self._is_supported(best.reading, start):
@@ -523,7 +565,7 @@ class Search:
         if best.error >= max(BELIEVED, 0.5 * before):
             return False
         is_timing = bool(self.refit.samples.velocity_lag) or best.reading == replace(start, delay=best.reading.delay)
-        is_sure = self.is_complete or is_timing  # positions alone name such a lag, residuals a delay
+        is_sure = not self.left_out_singles or is_timing  # positions alone name such a lag, residuals a delay
         return is_sure or best.error * BETTER_IF_INCOMPLETE < before
 
     def _is_supported(self, found: Reading, start: Reading) -> bool:
@@ -580,6 +622,21 @@ class Search:
 def _turns_any(other: Reading, reading: Reading, joints: Sequence[int]) -> bool:
     """Whether a reading has another sign of torque or position than before at one of these joints."""
     return any(other.gain[j] * reading.gain[j] < 0.0 or other.q_factor[j] * reading.q_factor[j] < 0.0 for j in joints)
+
+
+def _is_mirrored(r: Reading, other: Reading) -> bool:
+    """Whether readings differ in nothing but both signs of some joints, so that friction does not tell them apart."""
+    turned, turned_other = (np.sign(x.gain) * np.sign(x.q_factor) for x in (r, other))
+    sizes, sizes_other = (np.abs([x.gain, x.q_factor]) for x in (r, other))
+    same = replace(r, gain=other.gain, q_factor=other.q_factor) == other
+    return same and np.array_equal(turned, turned_other) and np.array_equal(sizes, sizes_other)
+
+
+def _wiring_of(r: Reading) -> Wiring:
+    """Orders, signs and zeros of a reading, angles in tenths of a degree."""
+    sign = np.sign(r.q_factor)
+    zero = np.radians(np.round(np.degrees(r.zero), 1))
+    return Wiring(np.array(r.q_order), np.array(r.tau_order), sign, sign, sign, np.sign(r.gain), zero)
 
 
 # What was found, in words and options.
@@ -742,9 +799,6 @@ MOST_ENTRIES = 6_000_000
 MOST_WORK = 4.0
 """Times the budget after which a search that should finish ends, too: robots of many joints."""
 
-SURELY_WRONG = 1.2
-"""Error within the limits of physics over that of an alternative from which on the logs are not good as they are."""
-
 FIRST_ROUND, LIMITED_FITS = 0.7, 0.75
 """Shares of the budget that trying the single changes may take, and with fits within the limits of physics: the rest is
 for judging what they show."""
@@ -757,7 +811,7 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
         samples = samples.with_free_timing()  # dry friction of any width: else it would choose the gear ratios
     search = Search(
         samples, thorough=thorough, delay=data.delay, budget=np.inf if thorough else data.budget,
-        must_finish=data.may_be_good, has_springs="spring" in data.recorded.friction,
+        must_finish=data.may_be_good, has_springs="spring" in data.recorded.friction, wiring=data.recorded.wiring,
     )  # fmt: skip
     best = search.find_best_reading(on_progress)
     named = best if search.is_believed(best) else None
@@ -940,11 +994,7 @@ class ReadingWords:
     def options_for_reading(self, r: Reading) -> list[Option]:
         """Options that apply a reading, together with those that the logs were read with."""
         now, joints = self.recorded, range(self.robot.n)
-        wiring = Wiring(
-            np.array(r.q_order), np.array(r.tau_order), np.sign(r.q_factor), np.sign(r.q_factor), np.sign(r.q_factor),
-            np.sign(r.gain), np.radians(np.round(np.degrees(r.zero), 1)),
-        )  # fmt: skip
-        found = list(now.wiring.then(wiring, now.gear).options(self.robot))
+        found = list(now.wiring.then(_wiring_of(r), now.gear).options(self.robot))
         kept = {option.keyword for option in found}
         found += [Option(o.keyword, ()) for o in now.wiring.options(self.robot) if o.keyword not in kept]
         factor, gain = np.abs(r.q_factor), np.abs(r.gain)

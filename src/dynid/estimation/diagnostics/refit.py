@@ -23,6 +23,7 @@ from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mea
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 STRETCHES = 10
@@ -658,10 +659,15 @@ class Refit:
         if equation.unknown is None:
             inertias = mean_inertias_of_base(equation)
             limits.append(np.pad(inertias, ((0, 0), (0, p - inertias.shape[1]))))
-            alone = np.count_nonzero(equation.base.regrouping.matrix, axis=1) == 1
-            rotors = [k for k, name in enumerate(equation.base.names) if name.kind == "rotor" and alone[k]]
-            limits.append(np.eye(p)[rotors])
+            limits.append(np.eye(p)[[k for k, name in enumerate(equation.base.names) if name in self._lone_rotors]])
         return np.concatenate(limits)
+
+    @cached_property
+    def _lone_rotors(self) -> list[Parameter]:
+        """Names of the rotor inertias that no other parameter is regrouped with."""
+        base = self.samples.equation.base
+        alone = np.count_nonzero(base.regrouping.matrix, axis=1) == 1
+        return [name for name, is_alone in zip(base.names, alone, strict=True) if name.kind == "rotor" and is_alone]
 
     @cached_property
     def _free_columns(self) -> Indices:
@@ -671,14 +677,17 @@ class Refit:
 
     @cached_property
     def _standard_nonnegativity_rows(self) -> Array:
-        """Rows on the standard columns that must not be negative."""
+        """Rows on the standard columns that must not be negative: as of the base columns, whatever the gravity."""
         equation = self.samples.equation
-        names = equation.stage.columns.columns
-        rotors = [k for k, column in enumerate(names) if column.name.kind == "rotor"]
+        names = [column.name for column in equation.stage.columns.columns]
+        rotors = [k for k, name in enumerate(names) if name.kind == "rotor"]
         rigid = [k for k in range(len(names)) if k not in rotors]
         limits = np.zeros((self.n, len(names)))
         limits[:, rigid] = mean_inertias_of_standard(equation)
-        return np.concatenate([limits, np.eye(len(names))[rotors]])[:, self._free_columns]
+        joints = equation.robot.joint_names
+        limits[[joints.index(names[k].joint or "") for k in rotors], rotors] = 1.0
+        lone = [k for k in rotors if names[k] in self._lone_rotors]
+        return np.concatenate([limits, np.eye(len(names))[lone]])[:, self._free_columns]
 
     def fitted_error(self, reading: Reading, *, limited: bool = False) -> float:
         """Mean NRMSE of a fit to all samples; without limits on its parameters a lower bound, and quick."""
