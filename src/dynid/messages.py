@@ -293,6 +293,8 @@ def _python_value_text(value: Any) -> str:
             return "(" + ", ".join(map(_python_value_text, value)) + ")"
         case float():
             return repr(float(value))  # also of numpy's numbers
+        case _ if callable(value):  # an estimator of the user's
+            return str(getattr(value, "__name__", type(value).__name__))
     return repr(value)
 
 

@@ -23,6 +23,7 @@ from dynid.estimation.identify import Logs, split_logs
 from dynid.estimation.inference.score import Score, score
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Unknowns
+from dynid.estimation.solve.least_squares import Estimator, estimator_name
 from dynid.estimation.solve.recursive import LACKS_RANK
 from dynid.estimation.solve.robust import describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
@@ -392,12 +393,13 @@ def compare_estimators(
     offsets_per_log: bool = False,
     friction_per_log: bool = False,
     delay: float = 0.0,
+    estimators: Sequence[Estimator] = (),
 ) -> Comparison:
     """Identify with every model and estimator, and say which to trust; the options are those of `identify`.
 
     validate: other logs, or the share of every log to hold out at its end, on which all runs predict the torques. A
     run that is refused is there with its reason; where none can, the first reason is raised. Ctrl-C keeps those
-    that are finished.
+    that are finished. estimators: of one's own (see `identify`), for the torques, as further runs.
     """
     used, others, source = split_logs(robot, logs, validate)
     robot = robot_with_locks_of(robot, (*used, *others))
@@ -415,8 +417,10 @@ def compare_estimators(
     try:
         regressor(robot, random_samples(robot, 2, 0))  # kernels are loaded before any clock runs
         base_parameters(robot, rotor_inertia=rotor_inertia)
-        for k, (model, estimator) in enumerate(COMPARED):
-            runs.append(job.run(model, estimator, _share_of_progress(on_progress, f"{model}, {estimator}", k)))
+        tried = [*COMPARED, *(("torque", own) for own in estimators)]
+        for k, (model, estimator) in enumerate(tried):
+            progress = _share_of_progress(on_progress, f"{model}, {estimator_name(estimator)}", k, len(tried))
+            runs.append(job.run(model, estimator, progress))
     except KeyboardInterrupt:
         if not any(run.result is not None for run in runs):
             raise
@@ -452,9 +456,9 @@ class _ComparisonJob:
     done: dict[str, _CollectedModel | DynidError] = field(default_factory=dict)
     failures: list[Exception] = field(default_factory=list)
 
-    def run(self, model: str, estimator: str, on_progress: Progress | None) -> EstimatorRun:
+    def run(self, model: str, estimator: str | Estimator, on_progress: Progress | None) -> EstimatorRun:
         """Identify with one model and one estimator."""
-        start = time.perf_counter()
+        start, name = time.perf_counter(), estimator_name(estimator)
         try:
             read = self._collect_state(model, on_progress)
             start = time.perf_counter() - read.seconds
@@ -468,8 +472,8 @@ class _ComparisonJob:
             self.failures.append(error)
             failed = Message("equations_not_solvable", "{reason}", reason=str(error))
             refusal = error.message if isinstance(error, DynidError) else failed
-            return EstimatorRun(model, estimator, time.perf_counter() - start, refusal=refusal)
-        return EstimatorRun(model, estimator, seconds, result, prediction)
+            return EstimatorRun(model, name, time.perf_counter() - start, refusal=refusal)
+        return EstimatorRun(model, name, seconds, result, prediction)
 
     def _options_for_model(self, model: str) -> Options:
         """Options of the comparison for one model."""
@@ -490,7 +494,9 @@ class _ComparisonJob:
             raise read
         return read
 
-    def _solve_state(self, state: State, estimator: str, on_progress: Progress | None) -> tuple[Identification, State]:
+    def _solve_state(
+        self, state: State, estimator: str | Estimator, on_progress: Progress | None
+    ) -> tuple[Identification, State]:
         """Result of one estimator, and the state that it was solved from (huber reads the logs again)."""
         options = replace(self._options_for_model(state.equation.options.model), estimator=estimator)
         if estimator != "huber":
@@ -527,9 +533,9 @@ class _ComparisonJob:
         )  # fmt: skip
 
 
-def _share_of_progress(on_progress: Progress | None, name: str, k: int) -> Progress | None:
+def _share_of_progress(on_progress: Progress | None, name: str, k: int, count: int) -> Progress | None:
     """Progress callback of one run as its part of the progress of all."""
     if on_progress is None:
         return None
-    on_progress(name, k / len(COMPARED))
-    return lambda text, done: on_progress(f"{name}: {text}", (k + done) / len(COMPARED))
+    on_progress(name, k / count)
+    return lambda text, done: on_progress(f"{name}: {text}", (k + done) / count)

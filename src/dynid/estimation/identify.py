@@ -23,6 +23,7 @@ from dynid.estimation.identification import Identification, find_origin, log_fil
 from dynid.estimation.inference.score import describe_same_motion
 from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unidentifiable
 from dynid.estimation.options import Options
+from dynid.estimation.solve.least_squares import Estimator
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.base_reactions import relate_sensors
@@ -52,7 +53,7 @@ def identify(
     unknown: Sequence[str] | None = None,
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,
-    estimator: str = "wls",
+    estimator: str | Estimator = "wls",
     cutoff: float | None = None,
     validate: Logs | float | None = None,
     on_progress: Callable[[str, float], None] | None = None,
@@ -75,7 +76,10 @@ def identify(
     friction: "auto" is the recipe (stop operators and what cross validation admits); or block names, () for none,
     ("viscous", "coulomb", "offset") for the plain model. estimator: "wls" (noise of every channel found), "ols",
     "ridge" (towards nominal values), "huber" (logs with outliers and collisions, read twice), "recursive"
-    (serial robots, joint by joint from the last). cutoff in Hz, chosen from the data where missing. validate: other
+    (serial robots, joint by joint from the last), or a function of a `LinearProblem` that returns values, and their
+    covariance if it knows one (used for intervals="white"): validation and the jackknife call it again without each
+    stretch of time, and its values are not corrected for noise of the positions, which is in their intervals instead.
+    cutoff in Hz, chosen from the data where missing. validate: other
     logs, or the share of every log to hold out at its end; where missing, held-out stretches of time. columns: further
     torques of known shape. joints: whose torques to use. known: values of parameters; equal: pairs that are equal.
     offsets_per_log: every log has torque offsets of its own; friction_per_log: all of its friction (as temperature
@@ -191,7 +195,7 @@ def collect_state(
 def identify_states(
     states: State | Sequence[State],
     *,
-    estimator: str = "wls",
+    estimator: str | Estimator = "wls",
     known: Mapping[str, float] | None = None,
     equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
