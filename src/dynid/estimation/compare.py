@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +32,10 @@ from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.numeric import random_samples
 from dynid.logs.log import Log
 from dynid.logs.read import robot_with_locks_of
-from dynid.messages import Message, Option
+from dynid.messages import Message, Option, html_summary
 from dynid.robot.robot import JointColumn, Robot
 from dynid.robot.transform import Array
+from dynid.storage.records import polars_frame
 
 # Several models and estimators on the same logs, side by side: what each found, or why it refused.
 
@@ -124,6 +127,51 @@ class Comparison:
     advice: Message
     source: str
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        trust = "trust none" if self.best is None else f"trust {self.best.name} (NRMSE {self.best.error:.4f})"
+        return f"<Comparison of {len(self.runs)} runs, {len(self.refused)} refused: {trust}>"
+
+    def _repr_html_(self) -> str:
+        """Advice and all runs, for notebooks."""
+        facts = {"comparison": f"{len(self.runs)} runs, predicting {self.source}", "advice": str(self.advice)}
+        shown = [
+            (r.name, "refused", "", f"{r.seconds:.2g}", str(r.refusal)) if r.result is None else
+            (r.name, f"{r.error:.4f}", f"{r.relative_deviation:.2g}", f"{r.seconds:.2g}", r.result.verdict.level)
+            for r in self.runs
+        ]  # fmt: skip
+        return html_summary(facts, ["run", "NRMSE", "median relative sigma", "s", "verdict"], shown)
+
+    def table(self) -> Any:
+        """All runs, side by side.
+
+        Returns
+        -------
+        polars.DataFrame
+            model, estimator, nrmse of held-out torques, median relative_sigma of the base parameters, seconds, verdict
+            and the reason of a refusal.
+
+        """
+        done = [run.result is not None for run in self.runs]
+        return polars_frame({
+            "model": [r.model for r in self.runs], "estimator": [r.estimator for r in self.runs],
+            "nrmse": [r.error if ok else None for r, ok in zip(self.runs, done, strict=True)],
+            "relative_sigma": [r.relative_deviation if ok else None for r, ok in zip(self.runs, done, strict=True)],
+            "seconds": [r.seconds for r in self.runs],
+            "verdict": ["" if r.result is None else r.result.verdict.level for r in self.runs],
+            "refusal": ["" if r.refusal is None else str(r.refusal) for r in self.runs],
+        })  # fmt: skip
+
+    def plot(self) -> Any:
+        """Figures of a report on all finished runs: their errors, and intervals of the parameters side by side.
+
+        Returns
+        -------
+        dict of str to plotly.graph_objects.Figure
+            By section of the report; needs the package plotly.
+
+        """
+        return import_module("dynid.report.write").comparison_figures(self)
 
     @property
     def finished(self) -> tuple[EstimatorRun, ...]:
@@ -417,7 +465,7 @@ def compare_estimators(
     try:
         regressor(robot, random_samples(robot, 2, 0))  # kernels are loaded before any clock runs
         base_parameters(robot, rotor_inertia=rotor_inertia)
-        tried = [*COMPARED, *(("torque", own) for own in estimators)]
+        tried: list[tuple[str, str | Estimator]] = [*COMPARED, *(("torque", own) for own in estimators)]
         for k, (model, estimator) in enumerate(tried):
             progress = _share_of_progress(on_progress, f"{model}, {estimator_name(estimator)}", k, len(tried))
             runs.append(job.run(model, estimator, progress))

@@ -918,12 +918,12 @@ def _validation_errors(
     validation: tuple[State, str] | None,
     levels: Levels | None,
     torques: State | None = None,
-    own: Estimator | None = None,
+    estimator: Estimator | None = None,
 ) -> tuple[Score, Score | None, tuple[JudgedRows, ...]]:
     """Errors on validation data of the model's channels and of the joint torques, and the rows to check."""
     check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
     if validation is None:
-        folds, groups, fits = _fits_without_each_fold(state, unknowns, solution, levels, own)
+        folds, groups, fits = _fits_without_each_fold(state, unknowns, solution, levels, estimator)
         own = held_out_score(
             folds, folds.errors_of_values(fits), cutoff=state.cutoff, kinds=state.equation.channel_kinds
         )

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from html import escape
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from dynid.concurrency import NEEDS_SPAWN, cached_property, is_polars_without_th
 from dynid.deprecated import accept_old_names
 from dynid.errors import DynidError, LogError
 from dynid.logs.stray_times import times_of_recording
-from dynid.messages import Message, Option
+from dynid.messages import Message, Option, html_summary
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -607,8 +606,11 @@ class Log:
             found = {"log": self.name, **self._summary}
         except DynidError as error:
             found = {"log": self.name, "error": str(error)}
-        rows = (f"<tr><th>{key}</th><td>{escape(value)}</td></tr>" for key, value in found.items() if value)
-        return f"<table>{''.join(rows)}</table>"
+        return html_summary(found)
+
+    def table(self) -> Any:
+        """Return the samples as a polars frame: the same as `frame`."""
+        return self.frame()
 
     @cached_property
     def span(self) -> tuple[float, float]:

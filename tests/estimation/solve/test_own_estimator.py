@@ -25,7 +25,7 @@ LOG = recording(0)
 
 
 def least_squares(problem: LinearProblem) -> Array:
-    return np.linalg.lstsq(problem.A, problem.b, rcond=None)[0]
+    return np.asarray(np.linalg.lstsq(problem.A, problem.b, rcond=None)[0], dtype=np.float64)
 
 
 def doubled(problem: LinearProblem) -> Array:
@@ -34,7 +34,8 @@ def doubled(problem: LinearProblem) -> Array:
 
 def weighted(problem: LinearProblem) -> tuple[Array, Array]:
     A, b = problem.A / problem.noise[:, None], problem.b / problem.noise
-    return np.linalg.lstsq(A, b, rcond=None)[0], np.linalg.inv(A.T @ A)
+    covariance = np.asarray(np.linalg.inv(A.T @ A), dtype=np.float64)
+    return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0], dtype=np.float64), covariance
 
 
 @pytest.mark.parametrize(("name", "own"), [("ols", least_squares), ("wls", weighted)])
