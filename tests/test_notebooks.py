@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from dataclasses import replace
@@ -52,7 +53,7 @@ def things() -> dict[type, Any]:
     return {
         Robot: robot, Log: log, Identification: result, PhysicalParameters: physical_parameters(result),
         BaseParameters: base_parameters(robot), Comparison: compare_estimators(robot, log, **PLAIN),  # type: ignore[arg-type]
-        Excitation: design_excitation(robot, limits=limits, starts=1, seed=0),
+        Excitation: design_excitation(robot, limits=limits, criterion="d", starts=1, seed=0),
     }  # fmt: skip
 
 
@@ -65,6 +66,7 @@ def test_the_text_is_a_line_or_two(kind: type) -> None:
     assert text.startswith(f"<{kind.__name__} ")
     assert len(text) < 400
     assert "array(" not in text
+    assert text.isprintable()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,3 +112,31 @@ def test_figures_are_those_of_the_report() -> None:
         found = things()[kind].plot()
         assert found
         assert all("<script" not in figure.to_json() for figure in found.values()), kind
+
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_notebooks_run(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cell by cell, stored without outputs; what a cell ends with can be shown."""
+    pytest.importorskip("plotly")
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads(file.read_text())["cells"]
+    assert cells[0]["cell_type"] == "markdown"
+    names: dict[str, Any] = {}
+    for cell in (cell for cell in cells if cell["cell_type"] == "code"):
+        assert not cell["outputs"]
+        *lines, last = ast.parse("".join(cell["source"])).body
+        exec(compile(ast.Module(lines, []), file.name, "exec"), names)
+        if isinstance(last, ast.Expr):
+            shown = eval(compile(ast.Expression(last.value), file.name, "eval"), names)
+            assert shown is None or len(repr(shown)) > 5
+        else:
+            exec(compile(ast.Module([last], []), file.name, "exec"), names)
+
+
+def test_there_are_two_notebooks_and_the_docs_name_them() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text()
+    assert len(NOTEBOOKS) == 2
+    assert all(file.name in page for file in NOTEBOOKS)

@@ -36,7 +36,7 @@ from dynid.estimation.records import (
 )
 from dynid.estimation.regression.rows import LEAD
 from dynid.logs.log import Log
-from dynid.messages import Message, Option, html_summary
+from dynid.messages import Message, Option, html_summary, printable
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
@@ -311,8 +311,9 @@ class Identification:
     origin = FlatField(Provenance, lambda x: x.origin)
 
     def __repr__(self) -> str:
+        name = printable(self.robot.name)
         return (
-            f"<Identification of '{self.robot.name}' ({self.model}, {self.estimator}): {len(self.names)} parameters, "
+            f"<Identification of '{name}' ({self.model}, {self.estimator}): {len(self.names)} parameters, "
             f"validation NRMSE {self.validation.mean:.4f}, {self.verdict.level}>"
         )
 

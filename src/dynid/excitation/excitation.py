@@ -19,7 +19,7 @@ from dynid.errors import ExcitationError, MotionError
 from dynid.excitation.bound import CriterionBound, excess_over_bound
 from dynid.excitation.criteria import BaseRows, condition_number, scaling_number
 from dynid.excitation.shape import Shape, use_of_limits
-from dynid.messages import Message, html_summary
+from dynid.messages import Message, html_summary, printable
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -63,9 +63,10 @@ class Excitation:
     least: CriterionBound | None = None
 
     def __repr__(self) -> str:
-        kind = type(self.shape).__name__.lower()
+        kind = type(self.shape).__name__.removesuffix("Shape").lower()
+        name = printable(self.robot.name)
         return (
-            f"<Excitation of '{self.robot.name}' ({kind}, {self.rows.model} model): {self.duration:.4g} s, condition "
+            f"<Excitation of '{name}' ({kind}, {self.rows.model} model): {self.duration:.4g} s, condition "
             f"number {self.condition:.4g} of {len(self.rows.names)} columns, margin {100.0 * self.margin:.3g} %>"
         )
 

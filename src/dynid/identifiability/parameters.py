@@ -16,7 +16,7 @@ from dynid.identifiability.exact_geometry import many_digits
 from dynid.identifiability.numeric import Diagnostics, Question
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.symbolic_numbers import Number
-from dynid.messages import Message, html_summary
+from dynid.messages import Message, html_summary, printable
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -51,8 +51,9 @@ class BaseParameters:
 
     def __repr__(self) -> str:
         total = len(self.columns) - len(self.known)
+        name = printable(self.robot.name)
         return (
-            f"<BaseParameters of '{self.robot.name}' ({self.question.model} model, {self.method}): {self.count} of "
+            f"<BaseParameters of '{name}' ({self.question.model} model, {self.method}): {self.count} of "
             f"{total} parameters; {len(self.regrouped)} regrouped, {len(self.no_effect)} without effect>"
         )
 
@@ -92,8 +93,13 @@ class BaseParameters:
             "relation": [relations.get(name, "") for name in self.columns],
         })  # fmt: skip
 
-    def plot(self) -> Any:
-        """Figures of `dynid base --report`: kept, regrouped and other parameters by link, and mass that can be moved.
+    def plot(self, *, why: bool = False) -> Any:
+        """Figures of `dynid base --report`: which parameters of which link are kept, regrouped or without effect.
+
+        Parameters
+        ----------
+        why : bool, optional
+            With pictures of mass that can be moved between links unseen, which take seconds.
 
         Returns
         -------
@@ -101,7 +107,7 @@ class BaseParameters:
             By section of the report; needs the package plotly.
 
         """
-        return import_module("dynid.report.parameters").base_figures(self)
+        return import_module("dynid.report.parameters").base_figures(self, why)
 
     @property
     def robot(self) -> Robot:

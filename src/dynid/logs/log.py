@@ -16,7 +16,7 @@ from dynid.concurrency import NEEDS_SPAWN, cached_property, is_polars_without_th
 from dynid.deprecated import accept_old_names
 from dynid.errors import DynidError, LogError
 from dynid.logs.stray_times import times_of_recording
-from dynid.messages import Message, Option, html_summary
+from dynid.messages import Message, Option, html_summary, printable
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -598,7 +598,7 @@ class Log:
         except DynidError as error:
             return f"<Log '{self.name}': {error}>"
         length = ", ".join(filter(None, (found["size"], found["duration"], found["rate"])))
-        return f"<Log '{self.name}': {length}; {found['joints']} joints: {found['channels']}>"
+        return printable(f"<Log '{self.name}': {length}; {found['joints']} joints: {found['channels']}>")
 
     def _repr_html_(self) -> str:
         """Table of what the log holds, for notebooks."""

@@ -17,7 +17,7 @@ from dynid.errors import PhysicalError
 from dynid.estimation.diagnostics.verdict import LEVELS, Level, Verdict
 from dynid.estimation.identification import Identification, StoredIdentification
 from dynid.estimation.records import Known, check_shape, split_parameter_rows
-from dynid.messages import Message, Option, Wording, html_summary
+from dynid.messages import Message, Option, Wording, html_summary, printable
 from dynid.physical.constraints import BodyConstraints, LinearRows
 from dynid.physical.prior import FROM_SIZE, Prior
 from dynid.physical.problem import (
@@ -343,8 +343,9 @@ class PhysicalParameters:
 
     def __repr__(self) -> str:
         before, after = float(np.nanmean(self.nrmse_before)), float(np.nanmean(self.nrmse_after))
+        name = printable(self.identification.robot.name)
         return (
-            f"<PhysicalParameters of '{self.identification.robot.name}': {self.total_mass:.4g} kg in all, fit NRMSE "
+            f"<PhysicalParameters of '{name}': {self.total_mass:.4g} kg in all, fit NRMSE "
             f"{after:.4f} ({before:.4f} without constraints), {self.verdict.level}>"
         )
 

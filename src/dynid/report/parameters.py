@@ -725,6 +725,8 @@ def write_base_page(base: BaseParameters, path: Path, *, warnings: Sequence[Any]
     write_text(path, render_page(f"Base parameters of {base.robot.name}", subject, BASE_SECTIONS, lead=lead))
 
 
-def base_figures(base: BaseParameters) -> Figures:
-    """Figures of the page on a robot's base parameters."""
-    return plotly_figures(BaseSubject(base, explain_all(base)), BASE_SECTIONS)
+def base_figures(base: BaseParameters, why: bool) -> Figures:
+    """Figures of the page on a robot's base parameters; why: with those of the explanations, which take seconds."""
+    return plotly_figures(
+        BaseSubject(base, explain_all(base) if why else ()), BASE_SECTIONS if why else BASE_SECTIONS[1:2]
+    )

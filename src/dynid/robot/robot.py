@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
-from dynid.messages import Message, html_summary
+from dynid.messages import Message, html_summary, printable
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS, change_of_frame
@@ -348,7 +348,8 @@ class Robot:
 
     def __repr__(self) -> str:
         names = [*self.joint_names[:MOST_NAMES], *(["..."] if self.n > MOST_NAMES else [])]
-        return f"<Robot '{self.name}': {self.n} joints ({', '.join(names)}), {len(self.parameter_names)} parameters>"
+        text = f"<Robot '{self.name}': {self.n} joints ({', '.join(names)}), {len(self.parameter_names)} parameters>"
+        return printable(text)
 
     def _repr_html_(self) -> str:
         """What the robot is, and its joints with their limits, for notebooks."""
