@@ -635,6 +635,7 @@ changes("compare_estimators", runs, equal=[("Fv1", "Fv2")])
 changes("compare_estimators", runs, offsets_per_log=True)
 changes("compare_estimators", runs, friction_per_log=True)
 changes("compare_estimators", runs, delay=0.01)
+changes("compare_estimators", runs, estimators=[lambda problem: np.zeros(len(problem.names))])
 called("compare_estimators", runs)
 called("diagnose", lambda **k: dynid.diagnose(result(), **k))
 CASES["Comparison.run.estimator"] = [

@@ -29,6 +29,7 @@ from .estimation.identify import identify_states as identify_states
 from .estimation.inference.score import Score as Score
 from .estimation.joint_parameters import JointParameters as JointParameters
 from .estimation.joint_parameters import joint_parameters as joint_parameters
+from .estimation.solve.least_squares import LinearProblem as LinearProblem
 from .estimation.solve.sequential import Sequential as Sequential
 from .excitation.design import design_excitation as design_excitation
 from .excitation.excitation import Excitation as Excitation

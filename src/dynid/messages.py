@@ -13,6 +13,7 @@ import shlex
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, Self
 
 Front = Literal["python", "command line"]
@@ -28,6 +29,8 @@ _QUOTED = ("sign", "zero", "order")
 """Options that are pasted into a shell as they are, with names of joints, which may hold anything."""
 _BLANKS = {"columns": "NAME,...", "units": "UNIT", "lock": "POSITION"}
 """What stands for a value to be filled in."""
+MOST_ROWS = 12
+"""Rows of a table that a notebook shows by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +307,27 @@ class _TemplateFormatter(string.Formatter):
         return format(value, format_spec)
 
 
+def html_summary(facts: Mapping[str, object], head: Sequence[str] = (), rows: Sequence[Sequence[object]] = ()) -> str:
+    """Facts and, below them, a table as HTML for notebooks; all texts are escaped, long tables end after some rows."""
+
+    def line(cells: Iterable[object], kind: str) -> str:
+        return "<tr>" + "".join(f"<{kind}>{escape(printable(str(cell)))}</{kind}>" for cell in cells) + "</tr>"
+
+    left = 'style="text-align:left"'
+    told = "".join(
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(printable(str(x)))}</td></tr>"
+        for name, x in facts.items()
+        if str(x)
+    )
+    text = f"<table>{told}</table>"
+    if rows:
+        body = "".join(line(row, "td") for row in rows[:MOST_ROWS])
+        text += f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
+    if len(rows) > MOST_ROWS:
+        text += f"<p>... {len(rows) - MOST_ROWS} more rows: <code>.table()</code></p>"
+    return text
+
+
 def printable(text: str, keep: str = "") -> str:
     """Text in which escapes replace controls, line ends and marks that change the direction of writing.
 
@@ -347,6 +371,8 @@ def _python_value_text(value: Any) -> str:
             return "(" + ", ".join(map(_python_value_text, value)) + ")"
         case float():
             return repr(float(value))  # also of numpy's numbers
+        case _ if callable(value):  # an estimator of the user's
+            return str(getattr(value, "__name__", type(value).__name__))
     return repr(value)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +25,17 @@ from dynid.estimation.identify import Logs, split_logs
 from dynid.estimation.inference.score import Score, score
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Unknowns
+from dynid.estimation.solve.least_squares import Estimator, estimator_name
 from dynid.estimation.solve.recursive import LACKS_RANK
 from dynid.estimation.solve.robust import describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.numeric import random_samples
 from dynid.logs.log import Log
 from dynid.logs.read import robot_with_locks_of
-from dynid.messages import Message, Option
+from dynid.messages import Message, Option, html_summary
 from dynid.robot.robot import JointColumn, Robot
 from dynid.robot.transform import Array
+from dynid.storage.records import polars_frame
 
 # Several models and estimators on the same logs, side by side: what each found, or why it refused.
 
@@ -169,6 +173,51 @@ class Comparison:
     advice: Message
     source: str
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        trust = "trust none" if self.best is None else f"trust {self.best.name} (NRMSE {self.best.error:.4f})"
+        return f"<Comparison of {len(self.runs)} runs, {len(self.refused)} refused: {trust}>"
+
+    def _repr_html_(self) -> str:
+        """Advice and all runs, for notebooks."""
+        facts = {"comparison": f"{len(self.runs)} runs, predicting {self.source}", "advice": str(self.advice)}
+        shown = [
+            (r.name, "refused", "", f"{r.seconds:.2g}", str(r.refusal)) if r.result is None else
+            (r.name, f"{r.error:.4f}", f"{r.relative_deviation:.2g}", f"{r.seconds:.2g}", r.result.verdict.level)
+            for r in self.runs
+        ]  # fmt: skip
+        return html_summary(facts, ["run", "NRMSE", "median relative sigma", "s", "verdict"], shown)
+
+    def table(self) -> Any:
+        """All runs, side by side.
+
+        Returns
+        -------
+        polars.DataFrame
+            model, estimator, nrmse of held-out torques, median relative_sigma of the base parameters, seconds, verdict
+            and the reason of a refusal.
+
+        """
+        done = [run.result is not None for run in self.runs]
+        return polars_frame({
+            "model": [r.model for r in self.runs], "estimator": [r.estimator for r in self.runs],
+            "nrmse": [r.error if ok else None for r, ok in zip(self.runs, done, strict=True)],
+            "relative_sigma": [r.relative_deviation if ok else None for r, ok in zip(self.runs, done, strict=True)],
+            "seconds": [r.seconds for r in self.runs],
+            "verdict": ["" if r.result is None else r.result.verdict.level for r in self.runs],
+            "refusal": ["" if r.refusal is None else str(r.refusal) for r in self.runs],
+        })  # fmt: skip
+
+    def plot(self) -> Any:
+        """Figures of a report on all finished runs: their errors, and intervals of the parameters side by side.
+
+        Returns
+        -------
+        dict of str to plotly.graph_objects.Figure
+            By section of the report; needs the package plotly.
+
+        """
+        return import_module("dynid.report.write").comparison_figures(self)
 
     @property
     def finished(self) -> tuple[EstimatorRun, ...]:
@@ -467,6 +516,7 @@ def compare_estimators(
     offsets_per_log: bool = False,
     friction_per_log: bool = False,
     delay: float = 0.0,
+    estimators: Sequence[Estimator] = (),
 ) -> Comparison:
     """Identify with every model and estimator, and say which to trust.
 
@@ -506,6 +556,8 @@ def compare_estimators(
         Whether each log has its own friction, because temperature changes it.
     delay : float
         How much later torques were recorded than positions, s.
+    estimators : sequence of callable
+        Estimators of one's own (see `identify`), for the torques, as further runs.
 
     Returns
     -------
@@ -548,8 +600,10 @@ def compare_estimators(
     try:
         regressor(robot, random_samples(robot, 2, 0))  # kernels are loaded before any clock runs
         base_parameters(robot, rotor_inertia=rotor_inertia)
-        for k, (model, estimator) in enumerate(COMPARED):
-            runs.append(job.run(model, estimator, _share_of_progress(on_progress, f"{model}, {estimator}", k)))
+        tried: list[tuple[str, str | Estimator]] = [*COMPARED, *(("torque", own) for own in estimators)]
+        for k, (model, estimator) in enumerate(tried):
+            progress = _share_of_progress(on_progress, f"{model}, {estimator_name(estimator)}", k, len(tried))
+            runs.append(job.run(model, estimator, progress))
     except KeyboardInterrupt:
         if not any(run.result is not None for run in runs):
             raise
@@ -585,9 +639,9 @@ class _ComparisonJob:
     done: dict[str, _CollectedModel | DynidError] = field(default_factory=dict)
     failures: list[Exception] = field(default_factory=list)
 
-    def run(self, model: str, estimator: str, on_progress: Progress | None) -> EstimatorRun:
+    def run(self, model: str, estimator: str | Estimator, on_progress: Progress | None) -> EstimatorRun:
         """Identify with one model and one estimator."""
-        start = time.perf_counter()
+        start, name = time.perf_counter(), estimator_name(estimator)
         try:
             read = self._collect_state(model, on_progress)
             start = time.perf_counter() - read.seconds
@@ -601,8 +655,8 @@ class _ComparisonJob:
             self.failures.append(error)
             failed = Message("equations_not_solvable", "{reason}", reason=str(error))
             refusal = error.message if isinstance(error, DynidError) else failed
-            return EstimatorRun(model, estimator, time.perf_counter() - start, refusal=refusal)
-        return EstimatorRun(model, estimator, seconds, result, prediction)
+            return EstimatorRun(model, name, time.perf_counter() - start, refusal=refusal)
+        return EstimatorRun(model, name, seconds, result, prediction)
 
     def _options_for_model(self, model: str) -> Options:
         """Options of the comparison for one model."""
@@ -623,7 +677,9 @@ class _ComparisonJob:
             raise read
         return read
 
-    def _solve_state(self, state: State, estimator: str, on_progress: Progress | None) -> tuple[Identification, State]:
+    def _solve_state(
+        self, state: State, estimator: str | Estimator, on_progress: Progress | None
+    ) -> tuple[Identification, State]:
         """Result of one estimator, and the state that it was solved from (huber reads the logs again)."""
         options = replace(self._options_for_model(state.equation.options.model), estimator=estimator)
         if estimator != "huber":
@@ -660,9 +716,9 @@ class _ComparisonJob:
         )  # fmt: skip
 
 
-def _share_of_progress(on_progress: Progress | None, name: str, k: int) -> Progress | None:
+def _share_of_progress(on_progress: Progress | None, name: str, k: int, count: int) -> Progress | None:
     """Progress callback of one run as its part of the progress of all."""
     if on_progress is None:
         return None
-    on_progress(name, k / len(COMPARED))
-    return lambda text, done: on_progress(f"{name}: {text}", (k + done) / len(COMPARED))
+    on_progress(name, k / count)
+    return lambda text, done: on_progress(f"{name}: {text}", (k + done) / count)

@@ -80,8 +80,10 @@ from dynid.estimation.inference.cross_validation import (
 )
 from dynid.estimation.inference.jackknife import (
     Jackknife,
+    factors_without_each_group,
     fade_out_ends,
     jackknife,
+    jackknife_by_refits,
     sensitivity_shifts,
     torque_covariance,
 )
@@ -91,14 +93,17 @@ from dynid.estimation.regression.equation import Equation, Indices, Unknowns
 from dynid.estimation.regression.rows import Rows
 from dynid.estimation.solve.least_squares import (
     Constraints,
+    Estimator,
     Factors,
     NoisyRows,
     Solution,
     build_constraints,
     channel_noise,
+    estimator_name,
     regroup_above_noise,
     regrouping_of_standing_joints,
     solve,
+    solve_by_estimator,
     stack_weighted_rows,
     structurally_independent_columns,
 )
@@ -135,7 +140,7 @@ class SolvedState:
     sums: names of unknowns that stand for several; warnings: of the way of solving; deviations: None where the
     textbook ones are taken; shift (unknowns,): what noise of the motion may still pull the values by; judged: rows
     of validation data; left_out: rotor inertias, where it is tried whether the data need them. one_motion: said where
-    all logs show the same one.
+    all logs show the same one. batch: weighted least squares, where the solution is that of a user's estimator.
     """
 
     state: State
@@ -160,6 +165,12 @@ class SolvedState:
     agreement: Agreement | None = None
     levels: Levels | None = None
     one_motion: Message | None = None
+    batch: Solution | None = None
+
+    @property
+    def least_squares(self) -> Solution:
+        """Solution that tests of the data rest on: that of weighted least squares for an estimator of one's own."""
+        return self.solution if self.batch is None else self.batch
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -181,7 +192,7 @@ class SolvedState:
         )
         if self.deviations is None and self.options.intervals == "jackknife":
             warnings = (*warnings, FEW_BLOCKS)
-        essential = eliminate_insignificant(solution, self.variance_inflation, self.jackknife_groups or 1000)
+        essential = eliminate_insignificant(self.least_squares, self.variance_inflation, self.jackknife_groups or 1000)
         checks = check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff)
         factors = self._factors_on_result_columns()
         scores = coloured_score_covariance(
@@ -229,7 +240,7 @@ class SolvedState:
             agreement=self.agreement,
             replay=self._replay_samples(),
         )
-        model, estimator = equation.options.model, self.options.estimator
+        model, estimator = equation.options.model, estimator_name(self.options.estimator)
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
         return Identification(found, self.validation, diagnostics, provenance, self.tried_samples)
 
@@ -362,7 +373,7 @@ class SolvedState:
     def found_delay(self) -> Delay | None:
         """Delay of the torques behind the positions that the residuals show."""
         return estimate_delay(
-            self.state.equation, self.unknowns, self.solution, self.state.kept, self.variance_inflation
+            self.state.equation, self.unknowns, self.least_squares, self.state.kept, self.variance_inflation
         )
 
     @property
@@ -397,7 +408,9 @@ class SolvedState:
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=self._untried_delay,
             weak=self._uncertain_parameters(), impossible=self._impossible_parameters(),
             negative=self._negative_inertias(),
-            placement=find_plate_placement(equation, unknowns, self.solution, state.kept, self.variance_inflation),
+            placement=find_plate_placement(
+                equation, unknowns, self.least_squares, state.kept, self.variance_inflation
+            ),
             is_plate=equation.options.model == "reaction", motion_noise=state.motion_noise,
             joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
             scales=find_torque_scales(equation, unknowns, self.solution.values, self.factors),
@@ -675,37 +688,44 @@ def _solve_state(
         unidentifiable = (*unidentifiable, *found)
         constraints, notes = build_constraints(equation, unknowns, options.known, options.equal, declared)
         plain = solve(unknowns, factors, constraints=constraints)
+    own = options.estimator if callable(options.estimator) else None
     if levels is None:
         solution = _solve_with_options(state, unknowns, factors, options, constraints, plain)
     else:
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
     derived = _motion_noise_dominates(state, unknowns, solution)
-    if derived and levels is None:
+    if derived and levels is None and own is None:
         solution = fade_out_ends(unknowns, solution, state.blocks)
     floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
     shift = attenuation_by_motion_noise(unknowns, solution, floor, _is_minor_friction(state, unknowns), levels)
-    if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
+    is_corrected = not equation.options.is_scalar and own is None  # a user's values stay what they are
+    if is_corrected:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
     deviations, agreement, groups = None, None, group_logs_by_motion(state)
     one_motion = describe_single_motion(groups)
     notes = notes if one_motion is None else (*notes, one_motion)
     if options.intervals == "jackknife":
-        spread = {"derived": derived, "noise_corrected": bool(floor) and not equation.options.is_scalar}
-        if levels is None:
+        spread = {"derived": derived, "noise_corrected": bool(floor) and is_corrected}
+        if own is not None:
+            deviations = jackknife_by_refits(own, unknowns, solution, state.blocks)
+        elif levels is None:
             deviations = jackknife(unknowns, solution, state.blocks, **spread)
         else:
             deviations = jackknife_recursion(unknowns, solution, levels, state.blocks, **spread)
         deviations, contrasts = add_variance_between_logs(
-            state, unknowns, solution, deviations, levels, groups=groups, **spread
-        )
+            state, unknowns, solution, deviations, by_batch=levels is not None or own is not None, groups=groups,
+            **spread,
+        )  # fmt: skip
         if contrasts is not None and levels is None:
-            agreement = compare_logs(state, unknowns, solution, contrasts, constraints=constraints)
+            agreement = compare_logs(
+                state, unknowns, solution if own is None else plain, contrasts, constraints=constraints
+            )
             notes = (*notes, *describe_agreement(agreement))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.channel_kinds,
     )  # fmt: skip
-    checked, predicted, judged = _validation_errors(state, unknowns, solution, validation, levels, torques)
+    checked, predicted, judged = _validation_errors(state, unknowns, solution, validation, levels, torques, own)
     warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
     warnings = (*warnings, *describe_differences(state, agreement))
     if levels is not None:
@@ -722,7 +742,7 @@ def _solve_state(
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
         warnings=warnings, torques=predicted, shift=shift, judged=judged, left_out=left_out, logs=logs,
-        agreement=agreement, levels=levels, one_motion=one_motion,
+        agreement=agreement, levels=levels, one_motion=one_motion, batch=None if own is None else plain,
     )  # fmt: skip
 
 
@@ -784,14 +804,15 @@ def _recursion_levels(
     state: State, unknowns: Unknowns, options: Options, constraints: Constraints | None
 ) -> Levels | None:
     """Blocks of the recursion, where it is asked for."""
-    if options.estimator != "recursive":
+    if options.estimator != "recursive" and not callable(options.estimator):
         return None
     if constraints is not None and len(constraints.matrix):
         raise IdentificationError(
-            "recursion_with_constraints", "the recursion takes no known or equal parameters", "use {estimator}",
+            "estimator_with_constraints", "{what} takes no known or equal parameters", "use {estimator}",
+            what="an estimator of your own" if callable(options.estimator) else "the recursion",
             estimator=Option("estimator", "wls"),
         )  # fmt: skip
-    return find_levels(state.equation, unknowns)
+    return None if callable(options.estimator) else find_levels(state.equation, unknowns)
 
 
 def _motion_noise_dominates(state: State, unknowns: Unknowns, solution: Solution) -> bool:
@@ -872,6 +893,8 @@ def _solve_with_options(
     declared = _declared_noise(state.equation, plain.noise)
     if declared is not None:
         plain = solve(unknowns, factors, constraints=constraints, noise=declared)
+    if callable(options.estimator):
+        return solve_by_estimator(options.estimator, unknowns, factors, plain)
     if options.estimator != "ridge":
         return plain
     prior = ridge_rows(state, unknowns, plain)
@@ -895,11 +918,12 @@ def _validation_errors(
     validation: tuple[State, str] | None,
     levels: Levels | None,
     torques: State | None = None,
+    estimator: Estimator | None = None,
 ) -> tuple[Score, Score | None, tuple[JudgedRows, ...]]:
     """Errors on validation data of the model's channels and of the joint torques, and the rows to check."""
     check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
     if validation is None:
-        folds, groups, fits = _fits_without_each_fold(state, unknowns, solution, levels)
+        folds, groups, fits = _fits_without_each_fold(state, unknowns, solution, levels, estimator)
         own = held_out_score(
             folds, folds.errors_of_values(fits), cutoff=state.cutoff, kinds=state.equation.channel_kinds
         )
@@ -916,13 +940,16 @@ def _validation_errors(
 
 
 def _fits_without_each_fold(
-    state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None
+    state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None, own: Estimator | None
 ) -> tuple[Folds, list[tuple[Block, ...]], Array]:
     """Folds, their groups of blocks, and the values (folds, unknowns) fitted without each."""
     folds, groups = (
         Folds.from_blocks(unknowns, state.blocks, solution.noise),
         fold_groups(unknowns, state.blocks, FOLDS),
     )
+    if own is not None:
+        refits = [solve_by_estimator(own, unknowns, f, solution).values for f in factors_without_each_group(groups)]
+        return folds, groups, np.array(refits)
     if levels is None:
         return folds, groups, folds.fits_under_constraints(solution.free, solution.fixed, solution.prior)
     return folds, groups, solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar, overload
@@ -35,13 +36,13 @@ from dynid.estimation.records import (
 )
 from dynid.estimation.regression.rows import LEAD
 from dynid.logs.log import Log
-from dynid.messages import Message, Option
+from dynid.messages import Message, Option, html_summary, printable
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
-from dynid.storage.records import ROW, Form, NotStored, Null, json_text, read_record, to_plain_data
+from dynid.storage.records import ROW, Form, NotStored, Null, json_text, polars_frame, read_record, to_plain_data
 
 # Where a result came from: what somebody needs who wants to make it again.
 
@@ -322,10 +323,59 @@ class Identification:
     origin = FlatField(Provenance, lambda x: x.origin)
 
     def __repr__(self) -> str:
+        name = printable(self.robot.name)
         return (
-            f"<Identification of '{self.robot.name}' ({self.model}, {self.estimator}): {len(self.names)} parameters, "
+            f"<Identification of '{name}' ({self.model}, {self.estimator}): {len(self.names)} parameters, "
             f"validation NRMSE {self.validation.mean:.4f}, {self.verdict.level}>"
         )
+
+    def _repr_html_(self) -> str:
+        """Verdict, errors and parameters, for notebooks."""
+        facts = {
+            "identification": f"{self.robot.name}, {self.model} model by {self.estimator}",
+            "verdict": str(self.verdict), "next": str(self.verdict.next_step),
+            "validation NRMSE": f"{self.validation.mean:.4f} ({self.validation.source})",
+            "parameters": f"{len(self.names)}, {len(self.unidentifiable)} more cannot be identified from these logs",
+            "friction": ", ".join(self.friction), "warnings": len(self.warnings) or "",
+        }  # fmt: skip
+        half = self.quantile * self.sigma
+        rows = [
+            (n, f"{x:.5g}", f"{h:.2g}", u) for n, x, h, u in zip(self.names, self.values, half, self.units, strict=True)
+        ]
+        return html_summary(facts, ["parameter", "value", "95 % half width", "unit"], rows)
+
+    def table(self) -> Any:
+        """Parameters with their confidence intervals.
+
+        Returns
+        -------
+        polars.DataFrame
+            parameter, value, sigma, low and high end of the 95 % interval, unit, and whether the data need it.
+
+        """
+        needed = set(self.essential)
+        return polars_frame({
+            "parameter": self.names, "value": self.values, "sigma": self.sigma, "low": self.intervals[:, 0],
+            "high": self.intervals[:, 1], "unit": self.units, "essential": [name in needed for name in self.names],
+        })  # fmt: skip
+
+    def plot(self, logs: Any = (), *, validate: Any = ()) -> Any:
+        """Figures of the report, one by one.
+
+        Parameters
+        ----------
+        logs : Log, path or sequence of them, optional
+            Logs that the result was made from, for curves of measured and predicted torques.
+        validate : Log, path or sequence of them, optional
+            Other logs, to predict.
+
+        Returns
+        -------
+        dict of str to plotly.graph_objects.Figure
+            By section of the report ("correlation", "friction: joint 1 ..."); needs the package plotly.
+
+        """
+        return import_module("dynid.report.write").result_figures(self, logs, validate)
 
     @property
     def robot(self) -> Robot:

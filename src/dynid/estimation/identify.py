@@ -23,6 +23,7 @@ from dynid.estimation.identification import Identification, find_origin, log_fil
 from dynid.estimation.inference.score import describe_same_motion
 from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unidentifiable
 from dynid.estimation.options import Options
+from dynid.estimation.solve.least_squares import Estimator
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.base_reactions import relate_sensors
@@ -52,7 +53,7 @@ def identify(
     unknown: Sequence[str] | None = None,
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,
-    estimator: str = "wls",
+    estimator: str | Estimator = "wls",
     cutoff: float | None = None,
     validate: Logs | float | None = None,
     on_progress: Callable[[str, float], None] | None = None,
@@ -95,10 +96,12 @@ def identify(
         none.
     rotor_inertia : bool
         Whether the rotor inertias `Ia` (kg m^2) are among the parameters.
-    estimator : str
+    estimator : str or callable
         "wls" (weighted by the noise of each channel, which is estimated), "ols", "ridge" (towards nominal values),
-        "huber" (logs with outliers and collisions; read twice) or "recursive" (serial robots, joint by joint from the
-        last).
+        "huber" (logs with outliers and collisions; read twice), "recursive" (serial robots, joint by joint from the
+        last), or a function of a `LinearProblem` that returns values, and optionally their covariance (used for
+        intervals="white"). Validation and the jackknife call it again without each stretch of time; its values are not
+        corrected for noise of the positions, which is in their intervals instead.
     cutoff : float, optional
         Cut-off frequency of the filter, Hz. Default: chosen from the data.
     validate : logs or float, optional
@@ -320,7 +323,7 @@ def collect_state(
 def identify_states(
     states: State | Sequence[State],
     *,
-    estimator: str = "wls",
+    estimator: str | Estimator = "wls",
     known: Mapping[str, float] | None = None,
     equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
@@ -333,7 +336,7 @@ def identify_states(
     ----------
     states : State or sequence of State
         States of the same columns and cut-off frequency.
-    estimator : str
+    estimator : str or callable
         "wls" (weighted by the noise of each channel, which is estimated), "ols", "ridge" (towards nominal values),
         "huber" (logs with outliers and collisions) or "recursive" (serial robots, joint by joint from the last).
     known : mapping of str to float, optional

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from dynid.logs.filtering import Treatment
 from dynid.messages import Option
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.robot import JointColumn, Robot
+
+if TYPE_CHECKING:
+    from dynid.estimation.solve.least_squares import Estimator
 
 MODELS = ("torque", "power", "energy", "momentum", "reaction", "torque+reaction")
 INTEGRAL = ("energy", "momentum")
@@ -56,7 +60,7 @@ class Options:
     unknown: Sequence[str] | None = None
     friction: str | Sequence[str] = "auto"
     rotor_inertia: bool = True
-    estimator: str = "wls"
+    estimator: str | Estimator = "wls"
     cutoff: float | None = None
     columns: Sequence[JointColumn] = ()
     joints: Sequence[str] | None = None
@@ -91,10 +95,10 @@ class Options:
             raise IdentificationError(
                 "delay_not_finite", "the delay must be a number of seconds, got {delay}", delay=self.delay,
             )  # fmt: skip
-        if self.estimator not in ESTIMATORS:
+        if not callable(self.estimator) and self.estimator not in ESTIMATORS:
             raise IdentificationError(
-                "unknown_estimator", "there is no estimator '{estimator}'; estimators are {estimators}",
-                estimator=self.estimator, estimators=list(ESTIMATORS),
+                "unknown_estimator", "there is no estimator '{estimator}'; estimators are {estimators} "
+                "and, in Python, functions", estimator=self.estimator, estimators=list(ESTIMATORS),
             )  # fmt: skip
         if self.estimator == "huber" and self.has_reactions:
             raise IdentificationError(
@@ -236,6 +240,8 @@ class Options:
         for option in self.options_off_default():
             match option.keyword:
                 case "columns" | "intervals":
+                    return None
+                case "estimator" if callable(option.value):
                     return None
                 case "sensor" if isinstance(option.value, ForceSensor):
                     return None

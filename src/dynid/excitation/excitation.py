@@ -7,8 +7,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.interpolate import make_interp_spline
@@ -18,18 +19,21 @@ from dynid.errors import ExcitationError, MotionError
 from dynid.excitation.bound import CriterionBound, excess_over_bound
 from dynid.excitation.criteria import BaseRows, condition_number, scaling_number
 from dynid.excitation.shape import Shape, use_of_limits
-from dynid.messages import Message
+from dynid.messages import Message, html_summary, printable
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import write_text
-from dynid.storage.records import read_text
+from dynid.storage.records import polars_frame, read_text
 
 if TYPE_CHECKING:
     from dynid.excitation.clearance import BeforeRun, Clearance
     from dynid.excitation.information import Information
     from dynid.excitation.starts import SearchHistory
     from dynid.excitation.torque_limits import Effort
+
+_USED = ("position", "velocity", "acceleration", "jerk")
+"""Limits of a joint, in the order of `Excitation.use`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +86,50 @@ class Excitation:
     information: Information | None = None
     clearance: Clearance | None = None
     least: CriterionBound | None = None
+
+    def __repr__(self) -> str:
+        kind = type(self.shape).__name__.removesuffix("Shape").lower()
+        name = printable(self.robot.name)
+        return (
+            f"<Excitation of '{name}' ({kind}, {self.rows.model} model): {self.duration:.4g} s, condition "
+            f"number {self.condition:.4g} of {len(self.rows.names)} columns, margin {100.0 * self.margin:.3g} %>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Figures of the motion and how much of the limits it uses, for notebooks."""
+        facts = {
+            "exciting motion": self.robot.name, "duration": f"{self.duration:.4g} s",
+            "condition number": f"{self.condition:.4g} of {len(self.rows.names)} columns ({self.rows.model} model)",
+            "criterion": f"{self.criterion}: {self.value:.4g}, {self.first_value:.4g} at the start",
+            "margin to the limits": f"{100.0 * self.margin:.3g} %", "warnings": "; ".join(self.warnings),
+        }  # fmt: skip
+        share = [
+            [name, *(f"{100.0 * x:.3g} %" for x in row)]
+            for name, row in zip(self.robot.joint_names, self.use, strict=True)
+        ]
+        return html_summary(facts, ["joint", *_USED], share)
+
+    def table(self) -> Any:
+        """Peaks of the motion over the limits, per joint.
+
+        Returns
+        -------
+        polars.DataFrame
+            joint, and peak over limit (1: at the limit) of position from mid-range, velocity, acceleration and jerk.
+
+        """
+        return polars_frame({"joint": self.robot.joint_names, **dict(zip(_USED, self.use.T, strict=True))})
+
+    def plot(self) -> Any:
+        """Figures of the page that `dynid excite --page` writes, one by one.
+
+        Returns
+        -------
+        dict of str to plotly.graph_objects.Figure
+            By section of the page; needs the package plotly.
+
+        """
+        return import_module("dynid.report.excitation").motion_figures(self)
 
     def motion(self, rate: float, *, speed: float = 1.0) -> Motion:
         """Samples of the whole motion: entry, exciting part, exit.

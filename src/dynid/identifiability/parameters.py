@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from dynid.identifiability.exact_geometry import many_digits
 from dynid.identifiability.numeric import Diagnostics, Question
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.symbolic_numbers import Number
-from dynid.messages import Message
+from dynid.messages import Message, html_summary, printable
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from dynid.storage.records import polars_frame
 
 if TYPE_CHECKING:
     from dynid.identifiability.loops import Certificate
@@ -72,6 +74,66 @@ class BaseParameters:
     warnings: tuple[Message, ...]
     scaled: ScaledRows | None = None
     certificate: Certificate | None = None
+
+    def __repr__(self) -> str:
+        total = len(self.columns) - len(self.known)
+        name = printable(self.robot.name)
+        return (
+            f"<BaseParameters of '{name}' ({self.question.model} model, {self.method}): {self.count} of "
+            f"{total} parameters; {len(self.regrouped)} regrouped, {len(self.no_effect)} without effect>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Counts and relations, for notebooks."""
+        facts = {
+            "base parameters": f"{self.count} of {len(self.columns) - len(self.known)}", "robot": self.robot.name,
+            "model": self.question.model, "method": self.method, "regrouped": len(self.regrouped),
+            "without effect": len(self.no_effect), "known to be zero": len(self.known) or "",
+            "warnings": "; ".join(self.warnings),
+        }  # fmt: skip
+        return html_summary(facts, ["parameter", "relation"], list(self._relation_by_name.items()))
+
+    @property
+    def _relation_by_name(self) -> dict[Parameter, str]:
+        """Relation of every base parameter, empty where it stands alone."""
+        of_label = {text.partition(" = ")[0]: text.partition(" = ")[2] for text in self.relations}
+        return {name: of_label.get(label, "") for name, label in zip(self.names, self.labels, strict=True)}
+
+    def table(self) -> Any:
+        """What becomes of every standard parameter.
+
+        Returns
+        -------
+        polars.DataFrame
+            parameter, status (base, regrouped, no effect, known zero) and, of base parameters that carry others,
+            their relation.
+
+        """
+        relations = self._relation_by_name
+        status = {
+            **dict.fromkeys(self.names, "base"), **dict.fromkeys(self.regrouped, "regrouped"),
+            **dict.fromkeys(self.no_effect, "no effect"), **dict.fromkeys(self.known, "known zero"),
+        }  # fmt: skip
+        return polars_frame({
+            "parameter": self.columns, "status": [status[name] for name in self.columns],
+            "relation": [relations.get(name, "") for name in self.columns],
+        })  # fmt: skip
+
+    def plot(self, *, why: bool = False) -> Any:
+        """Figures of `dynid base --report`: which parameters of which link are kept, regrouped or without effect.
+
+        Parameters
+        ----------
+        why : bool, optional
+            With pictures of mass that can be moved between links unseen, which take seconds.
+
+        Returns
+        -------
+        dict of str to plotly.graph_objects.Figure
+            By section of the report; needs the package plotly.
+
+        """
+        return import_module("dynid.report.parameters").base_figures(self, why)
 
     @property
     def robot(self) -> Robot:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from html import escape
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from dynid.concurrency import NEEDS_SPAWN, cached_property, is_polars_without_th
 from dynid.deprecated import accept_old_names
 from dynid.errors import DynidError, LogError
 from dynid.logs.stray_times import times_of_recording
-from dynid.messages import Message, Option
+from dynid.messages import Message, Option, html_summary, printable
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -764,7 +763,7 @@ class Log:
         except DynidError as error:
             return f"<Log '{self.name}': {error}>"
         length = ", ".join(filter(None, (found["size"], found["duration"], found["rate"])))
-        return f"<Log '{self.name}': {length}; {found['joints']} joints: {found['channels']}>"
+        return printable(f"<Log '{self.name}': {length}; {found['joints']} joints: {found['channels']}>")
 
     def _repr_html_(self) -> str:
         """Table of what the log holds, for notebooks."""
@@ -772,8 +771,11 @@ class Log:
             found = {"log": self.name, **self._summary}
         except DynidError as error:
             found = {"log": self.name, "error": str(error)}
-        rows = (f"<tr><th>{key}</th><td>{escape(value)}</td></tr>" for key, value in found.items() if value)
-        return f"<table>{''.join(rows)}</table>"
+        return html_summary(found)
+
+    def table(self) -> Any:
+        """Return the samples as a polars frame: the same as `frame`."""
+        return self.frame()
 
     @cached_property
     def span(self) -> tuple[float, float]:

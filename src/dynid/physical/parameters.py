@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.linalg
@@ -17,7 +17,7 @@ from dynid.errors import PhysicalError
 from dynid.estimation.diagnostics.verdict import LEVELS, Level, Verdict
 from dynid.estimation.identification import Identification, StoredIdentification
 from dynid.estimation.records import Known, check_shape, split_parameter_rows
-from dynid.messages import Message, Option, Wording
+from dynid.messages import Message, Option, Wording, html_summary, printable
 from dynid.physical.constraints import BodyConstraints, LinearRows
 from dynid.physical.prior import FROM_SIZE, Prior
 from dynid.physical.problem import (
@@ -39,7 +39,7 @@ from dynid.robot.parameter import Parameter, parameters_by_name
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
-from dynid.storage.records import ROW, Data, Form, Limit, json_text, read_record, to_plain_data
+from dynid.storage.records import ROW, Data, Form, Limit, json_text, polars_frame, read_record, to_plain_data
 
 DETERMINED = 1.0 - 1e-6
 """Structural share from which on a parameter counts as determined by the data alone."""
@@ -385,6 +385,40 @@ class PhysicalParameters:
             friction = self._robot_friction(links[k].label) if self.robot_has_all_friction else ()
             links[k] = replace(links[k], friction=friction)
         return replace(bodies, links=tuple(links))
+
+    def __repr__(self) -> str:
+        before, after = float(np.nanmean(self.nrmse_before)), float(np.nanmean(self.nrmse_after))
+        name = printable(self.identification.robot.name)
+        return (
+            f"<PhysicalParameters of '{name}': {self.total_mass:.4g} kg in all, fit NRMSE "
+            f"{after:.4f} ({before:.4f} without constraints), {self.verdict.level}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Verdict and bodies, for notebooks."""
+        facts = {
+            "physical parameters": self.identification.robot.name, "verdict": str(self.verdict),
+            "next": str(self.verdict.next_step), "total mass": f"{self.total_mass:.4g} kg",
+            "active bounds": "; ".join(map(str, self.bindings)), "warnings": len(self.warnings) or "",
+        }  # fmt: skip
+        both = zip(self.names, self.values, self.units, self.from_data, strict=True)
+        rows = [(name, f"{x:.5g}", unit, f"{100.0 * share:.0f} %") for name, x, unit, share in both]
+        return html_summary(facts, ["parameter", "value", "unit", "from the data"], rows)
+
+    def table(self) -> Any:
+        """Standard parameters of all links, and friction.
+
+        Returns
+        -------
+        polars.DataFrame
+            parameter, value, sigma (NaN where the prior has a say), unit, prior, and the share that the data decide.
+
+        """
+        known = np.append(self.prior, np.full(len(self.names) - len(self.prior), np.nan))
+        return polars_frame({
+            "parameter": self.names, "value": self.values, "sigma": self.sigma, "unit": self.units, "prior": known,
+            "from_data": self.from_data,
+        })  # fmt: skip
 
     @property
     def robot_has_all_friction(self) -> bool:

@@ -22,6 +22,7 @@ from dynid.report.page import (
     COLOURS,
     Cell,
     Figure,
+    Figures,
     Section,
     Table,
     Trace,
@@ -34,6 +35,7 @@ from dynid.report.page import (
     number_cell,
     number_text,
     percent_text,
+    plotly_figures,
     render_page,
     titled_axis,
 )
@@ -472,3 +474,9 @@ def _finite_limits(excitation: Excitation, quantity: str, j: int) -> tuple[float
 SECTIONS: tuple[Section[DesignedMotion], ...] = (
     BeforeSection(), MotionSection(), PathSection(), SearchSection(), ProgressSection(), ExpectedSection(),
 )  # fmt: skip
+
+
+def motion_figures(excitation: Excitation) -> Figures:
+    """Figures of a motion's page."""
+    motion = excitation.motion(max(10.0, _SAMPLES / excitation.duration))
+    return plotly_figures(DesignedMotion(excitation, motion, excitation.assumed_noise, Path("motion.html")), SECTIONS)

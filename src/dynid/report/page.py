@@ -11,7 +11,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -145,6 +145,74 @@ class Figure:
     def json(self) -> str:
         """Figure as JSON for a script element."""
         return script_json({"data": list(self.traces), "layout": dict(self.layout), "columns": dict(self.columns)})
+
+
+LIGHT = {
+    "measured": "#4d4d4d", "identified": "#D55E00", "nominal": "#0072B2", "residual": "#00805d",
+    "band": "rgba(77,77,77,0.14)",
+}  # fmt: skip
+"""Colours of what a curve is, on light ground, as in the page's script."""
+
+
+class Figures(dict[str, Any]):
+    """Figures of plotly by section and label, in the order of the page."""
+
+    def __repr__(self) -> str:
+        return "\n".join(["Figures:", *(f"  {name!r}" for name in self)])
+
+
+def plotly_figures(subject: T, sections: Sequence[Section[T]]) -> Figures:
+    """Figures of some sections as those of the package plotly, by the section's name and, if it has several, label."""
+    found = Figures()
+    for section in sections:
+        own = list(_figures_within(section.build_content(subject)))
+        for figure in own:
+            name = section.name if len(own) == 1 else f"{section.name}: {figure.label}"
+            found[name] = _to_plotly(figure)
+    return found
+
+
+def _figures_within(content: Any) -> Iterator[Figure]:
+    """Yield all figures in the values of a template."""
+    if isinstance(content, Figure):
+        yield content
+    elif isinstance(content, Mapping):
+        for part in content.values():
+            yield from _figures_within(part)
+    elif isinstance(content, list | tuple):
+        for part in content:
+            yield from _figures_within(part)
+
+
+def _to_plotly(figure: Figure) -> Any:
+    """Figure of the package plotly, on light ground."""
+    try:
+        from plotly.graph_objects import Figure as Drawing
+    except ImportError as error:
+        raise DynidError("needs_extra_package", "figures need plotly", "pip install plotly") from error
+    columns = {name: _unpacked(data) for name, data in figure.columns.items()}
+    if {"measured", "identified"} <= set(columns):
+        columns["residual"] = columns["measured"] - columns["identified"]
+
+    def plain(part: Any) -> Any:
+        """Part of a figure with arrays and colours in place of their names."""
+        if isinstance(part, Mapping):
+            if "bdata" in part:
+                return _unpacked(part)
+            return {
+                key: LIGHT.get(x, x) if key in ("color", "fillcolor") and isinstance(x, str)
+                else columns[x] if key in ("x", "y") and isinstance(x, str) else plain(x) for key, x in part.items()
+            }  # fmt: skip
+        return [plain(x) for x in part] if isinstance(part, list | tuple) else part
+
+    layout = {"title": {"text": escape_plot_text(figure.label)}, "template": "plotly_white", **plain(figure.layout)}
+    return Drawing(data=plain(list(figure.traces)), layout={"height": figure.height, **layout})
+
+
+def _unpacked(packed: Mapping[str, Any]) -> Array:
+    """Numbers of a typed array."""
+    data = np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"]).astype(np.float64)
+    return data.reshape([int(n) for n in packed["shape"].split(",")]) if "shape" in packed else data
 
 
 def script_json(content: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ from dynid.report.page import (
     VERMILION,
     Cell,
     Figure,
+    Figures,
     ReportSubject,
     Section,
     StandardValues,
@@ -42,6 +43,7 @@ from dynid.report.page import (
     number_cell,
     number_text,
     percent_text,
+    plotly_figures,
     render_page,
     titled_axis,
     tree_poses,
@@ -721,3 +723,10 @@ def write_base_page(base: BaseParameters, path: Path, *, warnings: Sequence[Any]
         f"whatever the motion ({base.method}{'' if base.certificate is None else f'; {base.certificate}'})."
     )
     write_text(path, render_page(f"Base parameters of {base.robot.name}", subject, BASE_SECTIONS, lead=lead))
+
+
+def base_figures(base: BaseParameters, why: bool) -> Figures:
+    """Figures of the page on a robot's base parameters; why: with those of the explanations, which take seconds."""
+    return plotly_figures(
+        BaseSubject(base, explain_all(base) if why else ()), BASE_SECTIONS if why else BASE_SECTIONS[1:2]
+    )

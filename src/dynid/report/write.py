@@ -13,7 +13,8 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError
-from dynid.estimation.identification import Identification, Origin, find_origin
+from dynid.estimation.compare import Comparison
+from dynid.estimation.identification import UNKNOWN_ORIGIN, Identification, Origin, find_origin
 from dynid.logs.log import Log
 from dynid.logs.read import LogLike, list_logs, read_log
 from dynid.messages import Message, Option
@@ -31,6 +32,7 @@ from dynid.report.page import (
     PLUS_MINUS,
     Cell,
     Figure,
+    Figures,
     ReportSubject,
     Section,
     StandardValues,
@@ -40,6 +42,7 @@ from dynid.report.page import (
     number_cell,
     number_text,
     percent_text,
+    plotly_figures,
     render_page,
     titled_axis,
     typed_array,
@@ -543,3 +546,23 @@ def _open_logs(result: Identification, logs: Logs) -> tuple[Log, ...]:
     """Return logs as `Log`; files that are named are opened."""
     several = list_logs(logs)
     return tuple(log if isinstance(log, Log) else read_log(log, result.robot) for log in several)
+
+
+# Figures one by one, for notebooks.
+
+
+@one_blas_thread
+def result_figures(result: Identification, logs: Logs = (), validate: Logs = ()) -> Figures:
+    """Figures of a result's report; logs and validate: see `write_report`."""
+    used, held_out = _open_logs(result, logs), _open_logs(result, validate)
+    pages = len(used) + len(held_out)
+    read = partial(replay_logs, result, pages=max(pages, 1), with_nominal=True, on_progress=None)
+    subject = ReportSubject(result, result.origin, read(used, fitted=True), read(held_out, fitted=False))
+    return plotly_figures(subject, SECTIONS)
+
+
+def comparison_figures(found: Comparison) -> Figures:
+    """Figures of a report on all finished runs of a comparison."""
+    runs = found.finished
+    compared = ComparedResults.from_results([r.identification for r in runs], [r.name for r in runs], UNKNOWN_ORIGIN)
+    return plotly_figures(compared, COMPARED_SECTIONS)

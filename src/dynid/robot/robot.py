@@ -10,14 +10,14 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
-from dynid.messages import Message
+from dynid.messages import Message, html_summary, printable
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS, change_of_frame
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Transform, Vector, freeze
 from dynid.storage.files import InputFile
-from dynid.storage.records import COMPLETE, HUGE, ROW, Data, Finite, Form, Limit, Null, Numbers
+from dynid.storage.records import COMPLETE, HUGE, ROW, Data, Finite, Form, Limit, Null, Numbers, polars_frame
 
 Table = Annotated[Array, Numbers((None,))]
 
@@ -302,6 +302,9 @@ class Closure:
 SAME = 1e-3
 """Relative difference up to which a nominal Ia and a declared ratio^2 J agree: data sheets round."""
 
+MOST_NAMES = 8
+"""Joints that the text of a robot names."""
+
 JointKind = Literal["revolute", "prismatic", "fixed", "floating"]
 
 
@@ -564,7 +567,49 @@ class Robot:
         object.__setattr__(self, "warnings", tuple(dict.fromkeys(warnings)))
 
     def __repr__(self) -> str:
-        return f"<Robot '{self.name}': joints {', '.join(self.joint_names)}>"
+        names = [*self.joint_names[:MOST_NAMES], *(["..."] if self.n > MOST_NAMES else [])]
+        text = f"<Robot '{self.name}': {self.n} joints ({', '.join(names)}), {len(self.parameter_names)} parameters>"
+        return printable(text)
+
+    def _repr_html_(self) -> str:
+        """What the robot is, and its joints with their limits, for notebooks."""
+        known = int(np.isfinite(self.parameters).sum())
+        loops = len(self.couplings) + len(self.closures)
+        facts = {
+            "robot": self.name, "joints": f"{self.n}{', floating base' if self.floating else ''}",
+            "closed loops and couplings": loops or "",
+            "parameters": f"{len(self.parameter_names)}, {known} with nominal values",
+            "gravity": ", ".join(f"{x:g}" for x in self.gravity) + " m/s\N{SUPERSCRIPT TWO}",
+            "warnings": len(self.warnings) or "",
+        }  # fmt: skip
+        frame = self._joint_columns
+        numbers = [
+            [f"{x:.4g}" if isinstance(x, float) else x for x in row] for row in zip(*frame.values(), strict=True)
+        ]
+        return html_summary(facts, list(frame), numbers)
+
+    @property
+    def _joint_columns(self) -> dict[str, Sequence[Any]]:
+        """Active joints with their limits, column by column."""
+        links, limits = [self.links[k] for k in self.active_links], self.limits
+        return {
+            "joint": list(self.joint_names), "type": [link.kind for link in links],
+            "lower": limits.position[:, 0].tolist(), "upper": limits.position[:, 1].tolist(),
+            "velocity": limits.velocity.tolist(), "acceleration": limits.acceleration.tolist(),
+            "effort": limits.effort.tolist(),
+        }  # fmt: skip
+
+    def table(self) -> Any:
+        """Joints of the robot with their limits.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row per active joint: joint, type, lower, upper (rad or m), velocity, acceleration, effort (N m or N);
+            infinite where the file has no limit.
+
+        """
+        return polars_frame(self._joint_columns)
 
     @staticmethod
     def from_mdh(

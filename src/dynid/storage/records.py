@@ -13,16 +13,20 @@ import json
 import math
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import numpy as np
 
+from dynid.concurrency import NEEDS_SPAWN, is_polars_without_threads
 from dynid.errors import DynidError
 from dynid.messages import Message
+
+if TYPE_CHECKING:
+    from polars import DataFrame
 
 LARGEST = 500_000_000
 """Bytes of a file that is still read."""
@@ -349,3 +353,16 @@ def describe_first_mistake(error: Any, inside: str) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(p) for p in first["loc"][1:] if p not in _parts)
     return f"{inside}{place}: {first['msg']}"
+
+
+def polars_frame(columns: Mapping[str, object]) -> DataFrame:
+    """Columns as a polars frame; names of parameters become plain text."""
+    import polars as pl
+
+    if is_polars_without_threads():
+        raise DynidError(NEEDS_SPAWN)
+    plain = {
+        name: [str(x) for x in values] if isinstance(values, tuple | list) and values and isinstance(values[0], str)
+        else values for name, values in columns.items()
+    }  # fmt: skip
+    return pl.DataFrame(plain)

@@ -36,7 +36,6 @@ from dynid.estimation.inference.jackknife import (
 )
 from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Solution, solve
-from dynid.estimation.solve.recursive import Levels
 from dynid.messages import Message, Option
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.motion import Motion
@@ -663,18 +662,19 @@ def add_variance_between_logs(
     unknowns: Unknowns,
     solution: Solution,
     deviations: Jackknife | None,
-    levels: Levels | None,
     *,
+    by_batch: bool,
     groups: list[list[int]],
     derived: bool,
     noise_corrected: bool,
 ) -> tuple[Jackknife | None, LogContrasts | None]:
     """Jackknife with the scatter between logs, and contrasts of each log with all others.
 
-    groups: of logs that show the same motion and count as one, as long as there are others.
+    by_batch: weighted least squares tells the scatter, as the solution comes from another estimator. groups: of logs
+    that show the same motion and count as one, as long as there are others.
     """
     batch, within = solution, deviations
-    if levels is not None and state.logs > 1:
+    if by_batch and state.logs > 1:
         batch = solve(unknowns, total_factors(state.blocks))
         within = jackknife(unknowns, batch, state.blocks, derived=derived, noise_corrected=noise_corrected)
     contrasts = contrast_logs(unknowns, batch, state.blocks, derived=derived, noise_corrected=noise_corrected)

@@ -22,9 +22,15 @@ import numpy as np
 import scipy.linalg
 
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
-from dynid.estimation.accumulate.one_pass import RAMP
+from dynid.estimation.accumulate.one_pass import RAMP, total_factors
 from dynid.estimation.regression.equation import Equation, Unknowns
-from dynid.estimation.solve.least_squares import Factors, Solution
+from dynid.estimation.solve.least_squares import (
+    Estimator,
+    Factors,
+    Solution,
+    solve_by_estimator,
+    stack_weighted_rows,
+)
 from dynid.robot.transform import Array
 
 FEWEST = 4
@@ -205,6 +211,39 @@ def jackknife(
         essential += alone
         shifts[g] = -(inverse @ steps[g])
     return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
+
+
+def jackknife_by_refits(
+    estimator: Estimator, unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...], most: int = 128
+) -> Jackknife | None:
+    """Delete-group jackknife of an estimator of one's own, which is called again without each group of blocks."""
+    groups = group_blocks(blocks, most)
+    if len(groups) < FEWEST:
+        return None
+    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    shifts, essential = np.zeros((len(groups), len(unknowns))), 0
+    for g, factors in enumerate(factors_without_each_group(groups)):
+        shifts[g] = solve_by_estimator(estimator, unknowns, factors, solution).values - solution.values
+        seen = np.linalg.svd(stack_weighted_rows(unknowns, factors, solution.noise)[0] @ inverse, compute_uv=False)
+        essential += len(seen) < solution.rank or bool(seen[solution.rank - 1] ** 2 < ESSENTIAL)
+    steps = shifts @ (solution.R @ np.linalg.pinv(solution.free)).T
+    return jackknife_from_shifts(shifts, steps, essential)
+
+
+def factors_without_each_group(groups: list[tuple[Block, ...]]) -> Iterator[Factors]:
+    """Yield the factors of all groups of blocks but one, for each of them in turn."""
+    behind: list[tuple[Block, ...]] = [()]
+    for group in reversed(groups[1:]):
+        behind.append(_one_block_per_log((*group, *behind[-1])))
+    before: tuple[Block, ...] = ()
+    for group, rest in zip(groups, reversed(behind), strict=True):
+        yield total_factors((*before, *rest))
+        before = _one_block_per_log((*before, *group))
+
+
+def _one_block_per_log(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Blocks merged into one per log."""
+    return tuple(Block(log, 0.0, 0.0, factors) for log, factors in total_factors(blocks).items())
 
 
 def jackknife_from_shifts(shifts: Array, steps: Array, essential: int, *, shared: float = 0.0) -> Jackknife:

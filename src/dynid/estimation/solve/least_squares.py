@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from dynid.identifiability.relations import Regrouping
 from dynid.logs.survey import standing_range
 from dynid.messages import Message
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 Factors = dict[int, tuple[ChannelFactor, ...]]
@@ -58,7 +59,8 @@ class Solution:
 
     R (r, r) is the triangular factor of the weighted rows in u, so that the covariance of u is (R'R)^-1;
     singular: singular values of the weighted rows in x; regrouping: what the data could tell apart, as a
-    regrouping of the unknowns (None: all of them); prior: further rows that took part.
+    regrouping of the unknowns (None: all of them); prior: further rows that took part; own_covariance: that of a
+    user's estimator.
     """
 
     values: Array
@@ -71,6 +73,7 @@ class Solution:
     residual_squares: Array
     counts: Array
     prior: tuple[Array, Array] | None = None
+    own_covariance: Array | None = None
 
     @property
     def rank(self) -> int:
@@ -94,6 +97,8 @@ class Solution:
     @property
     def covariance(self) -> Array:
         """Covariance of the values if residuals were white: the naive one."""
+        if self.own_covariance is not None:
+            return self.own_covariance
         inverse = scipy.linalg.solve_triangular(self.R, np.eye(len(self.R)))
         half = self.free @ inverse
         return np.asarray(half @ half.T)
@@ -382,6 +387,98 @@ def pooled_noise(solution: Solution) -> Array:
     """Standard deviation pooled over all channels, repeated for each."""
     freedom = max(solution.counts.sum() - solution.rank, 1.0)
     return np.full(len(solution.counts), np.sqrt(solution.residual_squares.sum() / freedom))
+
+
+# Estimators of one's own, on the same rows.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearProblem:
+    """The filtered rows A x = b that an estimator of one's own solves.
+
+    Rows are compressed: A and b have the same A'A, A'b and b'b as all samples of the logs, channel by channel, so that
+    every estimator that rests on squares (ridge, lasso, total least squares, semidefinite programs) finds the same
+    values on them. What looks at single samples (M-estimators) does not.
+
+    Parameters
+    ----------
+    A : ndarray, shape (k, p)
+        Regressor of the base parameters and friction that the data determine, in SI units, not weighted.
+    b : ndarray, shape (k,)
+        Measured torques, in the unit of their channel.
+    noise : ndarray, shape (k,)
+        Standard deviation of each row's channel, as weighted least squares found it: `A / noise[:, None]` is weighted.
+    names : tuple of Parameter, length p
+        Names of the columns.
+    units : tuple of str, length p
+        Units of the values.
+    count : int
+        Number of samples, of all channels, that the rows stand for.
+
+    """
+
+    A: Array
+    b: Array
+    noise: Array
+    names: tuple[Parameter, ...]
+    units: tuple[str, ...]
+    count: int
+
+
+Estimator = Callable[[LinearProblem], Array | tuple[Array, Array]]
+"""Gives values (p,) of a problem, and their covariance (p, p) if it knows one."""
+
+
+def build_problem(unknowns: Unknowns, factors: Factors, noise: Array, kept: Sequence[int]) -> LinearProblem:
+    """Rows of all logs and channels on the unknowns that are kept."""
+    parts = [(c, *unknowns.rows_of_factor(log, c, f)) for log, of_log in factors.items() for c, f in enumerate(of_log)]
+    return LinearProblem(
+        np.concatenate([rows for _, rows, _ in parts])[:, list(kept)],
+        np.concatenate([right for *_, right in parts]),
+        np.repeat([noise[c] for c, *_ in parts], [len(right) for *_, right in parts]),
+        tuple(unknowns.names[k] for k in kept),
+        tuple(unknowns.units[k] for k in kept),
+        sum(factor.count for of_log in factors.values() for factor in of_log),
+    )
+
+
+def estimator_name(estimator: str | Estimator) -> str:
+    """Name of an estimator: that of the function, for one's own."""
+    return estimator if isinstance(estimator, str) else str(getattr(estimator, "__name__", type(estimator).__name__))
+
+
+def call_estimator(estimator: Estimator, problem: LinearProblem) -> tuple[Array, Array | None]:
+    """Values (p,) and covariance (p, p), if any, that an estimator of one's own gives, checked."""
+    found = estimator(problem)
+    values, covariance = found if isinstance(found, tuple) else (found, None)
+    count = len(problem.names)
+    for what, given, shape in (("values", values, (count,)), ("covariance", covariance, (count, count))):
+        if given is None and what == "covariance":
+            continue
+        array = np.asarray(given)
+        if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+            raise IdentificationError(
+                "estimator_gave_nonsense", "estimator '{estimator}' must return finite {what} of shape {expected}, "
+                "one per column of A, got {got}", estimator=estimator_name(estimator), what=what, expected=str(shape),
+                got=f"shape {array.shape}" if array.shape != shape else "values that are no finite numbers",
+            )  # fmt: skip
+    return np.asarray(values, dtype=np.float64), None if covariance is None else np.asarray(covariance, np.float64)
+
+
+def solve_by_estimator(estimator: Estimator, unknowns: Unknowns, factors: Factors, plain: Solution) -> Solution:
+    """Solution with the values of an estimator of one's own; plain: that of weighted least squares."""
+    kept = list(range(len(unknowns)) if plain.regrouping is None else plain.regrouping.kept)
+    found, spread = call_estimator(estimator, build_problem(unknowns, factors, plain.noise, kept))
+    values, covariance = np.zeros(len(unknowns)), None
+    values[kept] = found
+    if spread is not None:
+        covariance = np.zeros((len(unknowns), len(unknowns)))
+        covariance[np.ix_(kept, kept)] = spread
+    squares = np.zeros(len(plain.noise))
+    for log, of_log in factors.items():
+        for c, factor in enumerate(of_log):
+            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, values))
+    return replace(plain, values=values, residual_squares=squares, own_covariance=covariance)
 
 
 # Known and equal parameters as equations of the unknowns, also where they are standard parameters that regroup.
