@@ -315,8 +315,9 @@ class Fleet:
         )]  # fmt: skip
         if tested:
             found.append(Message(
-                "fleet_tests", "{tested} periods were tested; without control of the false discovery rate "
-                "{expected:.0f} false alarms would be expected at 1 %", tested=tested, expected=0.01 * tested,
+                "fleet_tests", "{tested} periods were tested; {kept:.2g} false alarms are expected at a false "
+                "discovery rate of 1 %, {expected:.2g} without control of it", tested=tested, expected=0.01 * tested,
+                kept=0.01 * len(self.significant()),
             ))  # fmt: skip
         if len(different):
             names = list(dict.fromkeys(different["robot"]))
@@ -517,7 +518,7 @@ def identify_fleet(
     """Identify every robot of a fleet in every period, and find what changed since its first periods.
 
     data: a folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`, any format that `read_log` reads), a pattern
-    (`logs/{robot}/{date}_*.mcap`), or a Parquet file with columns of these names; also a URL that fsspec opens, or a
+    (`logs/{robot}/{date}_*.mcap`), or a Parquet file, or a folder of them, with columns of these names; also a URL that fsspec opens, or a
     list of (robot, period, file). by: the names of robot and period. baseline: how many first periods of each robot are
     its reference; by default 4, or half of them where they are fewer than 8. out: a folder for states and results: a
     run that was stopped goes on there, and new logs cost only themselves; a temporary one if missing. client: a
@@ -967,7 +968,7 @@ def open_client(client: Any) -> Iterator[Any]:
 
 def _connect(distributed: Any, address: str) -> Any:
     """Client of a scheduler at an address."""
-    if "://" not in address:
+    if address.partition("://")[0] not in distributed.comm.registry.backends or "://" not in address:
         raise DynidError(
             "no_scheduler", "{address} is no address of a Dask scheduler", "it says it when it starts: "
             "tcp://head:8786", address=address,
@@ -985,10 +986,8 @@ THREADS = dict.fromkeys(("DYNID_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(2**26), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
 """Memory that glibc keeps: Dask has its workers give back all that is freed at once, which takes 40 % more CPU time."""
 
-FLAGS = (
-    "--nthreads", "1", "--nworkers", "1", "--memory-limit", "0", "--no-dashboard", "--death-timeout", "60", "--preload",
-    run_robot.__module__,
-)  # fmt: skip
+DASK = {"DASK_DISTRIBUTED__WORKER__PRELOAD": run_robot.__module__, "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "0"}
+FLAGS = ("--nthreads", "1", "--nworkers", "1", "--memory-limit", "0", "--no-dashboard", "--death-timeout", "60")
 
 
 class _LocalWorkers:
@@ -1010,12 +1009,12 @@ class _LocalWorkers:
             self.client = stack.enter_context(distributed.Client(cluster, set_as_default=False))
             stack.callback(self._kill)
             command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, *FLAGS]
-            environment = {**MEMORY, **os.environ, **THREADS, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             with (self.scratch / "said").open("wb") as file:
                 for _ in range(count):
                     self.started.append(subprocess.Popen(
-                        [*command, "--local-directory", str(self.scratch)], env=environment,
-                        stdout=subprocess.DEVNULL, stderr=file,
+                        [*command, "--local-directory", str(self.scratch)], stdout=subprocess.DEVNULL, stderr=file,
+                        env={**MEMORY, **os.environ, **THREADS, **DASK, **paths},
                     ))  # fmt: skip
             self.close = stack.pop_all().close
 
