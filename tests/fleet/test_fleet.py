@@ -310,7 +310,7 @@ def test_the_page_shows_map_alarms_and_refused_logs(fleet: dynid.Fleet, tmp_path
         assert f'id="{anchor}"' in text
     assert "R003: payload of" in text
     assert "dynid excite" in text
-    assert "would be false alarms" in text
+    assert "Expected false alarms: about" in text
 
 
 def test_the_command_line_writes_all_files(

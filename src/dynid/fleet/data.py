@@ -90,8 +90,14 @@ class PeriodLogs:
 
 
 def hash_log(log: LogFile, place: Path) -> str:
-    """SHA-256 of a log's content and of the keys that pick its rows; of a folder, of all files in it."""
+    """SHA-256 of a log's content, only of its rows where keys pick them; of a folder, of all files in it."""
     digest = hashlib.sha256(repr(log.keys).encode())
+    if log.keys:
+        for column in read_selected_rows(place, log):
+            values = column.to_numpy() if column.dtype.is_numeric() else column.to_list()
+            digest.update(f"{column.name} {column.dtype}".encode())
+            digest.update(values.tobytes() if column.dtype.is_numeric() else repr(values).encode())
+        return digest.hexdigest()
     files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
     try:
         for file in files:
@@ -111,8 +117,8 @@ Listed = Sequence[tuple[str, str, LogFile | str | PathLike[str]]]
 def find_logs(data: str | PathLike[str] | Listed, by: Sequence[str]) -> tuple[PeriodLogs, ...]:
     """Find the logs of a fleet, sorted by robot and period.
 
-    data: a folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`), a pattern (`{robot}/{date}_*.mcap`), or one
-    Parquet file with columns of these names; also behind a URL. by: names of robot and period; a `week` or `month` is
+    data: a folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`), a pattern (`{robot}/{date}_*.mcap`), or a
+    Parquet file, or a folder of them, with columns of these names; also behind a URL. by: names of robot and period; a `week` or `month` is
     made from a `date` where only that is there. data may also name the logs: (robot, period, file) for each.
     """
     by = check_names(by)
@@ -128,6 +134,8 @@ def find_logs(data: str | PathLike[str] | Listed, by: Sequence[str]) -> tuple[Pe
         found = list(_split_by_columns(source, by))
     else:
         found = list(_walk_folder(source, by))
+        if not any(by[0] in keys for _, keys in found):
+            found = list(_split_dataset([file for file, _ in found], by)) or found
     keyed = [
         (file, {by[0]: robot, by[1]: period})
         for file, keys in found
@@ -280,7 +288,12 @@ def _split_by_columns(source: str, by: tuple[str, str]) -> Iterator[tuple[LogFil
 
     if "://" in source:
         fs, path = _file_system(source)
-        file = _remote_file(fs, path, fs.info(path))
+        try:
+            file = _remote_file(fs, path, fs.info(path))
+        except OSError as error:
+            raise DynidError(
+                "file_unreadable", "{path}: cannot be read: {reason}", path=source, reason=type(error).__name__,
+            ) from error  # fmt: skip
     else:
         if not Path(source).is_file():
             raise DynidError("file_not_found", "{path}: there is no such file", path=source)
@@ -305,11 +318,31 @@ def _split_by_columns(source: str, by: tuple[str, str]) -> Iterator[tuple[LogFil
         yield LogFile(file.path, file.size // max(len(rows), 1), file.stamp, tuple(keys.items())), keys
 
 
+def _split_dataset(files: Iterable[LogFile], by: tuple[str, str]) -> Iterator[tuple[LogFile, dict[str, str]]]:
+    """Rows of Parquet files by the values of two columns, where they have these."""
+    for file in files:
+        if file.path.lower().endswith((".parquet", ".pq")):
+            try:
+                yield from _split_by_columns(file.path, by)
+            except DynidError as error:
+                if error.code != "no_fleet_columns":
+                    raise
+
+
 def read_selected_rows(place: Path, log: LogFile) -> Any:
     """Rows of a Parquet file that belong to one robot and period, as a frame without the columns of the keys."""
     import polars as pl
 
-    frame = pl.scan_parquet(place)
-    for name, value in log.keys:
-        frame = frame.filter(pl.col(name).cast(pl.String) == value)
-    return frame.drop([name for name, _ in log.keys]).collect()
+    try:
+        frame = pl.scan_parquet(place)
+        types = frame.collect_schema()
+        for name, value in log.keys:
+            exact = types[name].is_integer() or types[name] == pl.String  # then row groups without it are not read
+            frame = frame.filter(
+                pl.col(name) == pl.lit(value).cast(types[name]) if exact else pl.col(name).cast(pl.String) == value
+            )
+        return frame.drop([name for name, _ in log.keys]).collect()
+    except pl.exceptions.PolarsError as error:
+        raise DynidError(
+            "file_unreadable", "{path}: cannot be read: {reason}", path=log.path, reason=str(error).split("\n")[0],
+        ) from error  # fmt: skip

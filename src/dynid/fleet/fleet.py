@@ -60,9 +60,15 @@ FEW = 24
 """Periods to compute up to which no workers are started, as long as their logs are not large: they need seconds."""
 
 LARGE = 64_000_000
-"""Bytes of a period's logs from which on it is a task of its own."""
+"""Bytes of a robot's logs from which on every period is a task of its own."""
 
-INDEX, INDEX_FORMAT = "index.json", ("dynid fleet index", 2)
+PER_WORKER, FEWEST_PERIODS = 4, 4
+"""Tasks per worker that periods of few robots are split into, as long as each has so many periods."""
+
+COMPARING = 0.2
+"""Time of a comparison over that of identifying a period."""
+
+PLAN, INDEX, INDEX_FORMAT = "plan.json", "index.json", ("dynid fleet index", 2)
 
 Progress = Callable[[str, float], None]
 T = TypeVar("T")
@@ -413,8 +419,9 @@ class Fleet:
         )]  # fmt: skip
         if tested:
             found.append(Message(
-                "fleet_tests", "{tested} periods were tested; without control of the false discovery rate "
-                "{expected:.0f} false alarms would be expected at 1 %", tested=tested, expected=0.01 * tested,
+                "fleet_tests", "{tested} periods were tested; {kept:.2g} false alarms are expected at a false "
+                "discovery rate of 1 %, {expected:.2g} without control of it", tested=tested, expected=0.01 * tested,
+                kept=0.01 * len(self.significant()),
             ))  # fmt: skip
         if len(different):
             names = list(dict.fromkeys(different["robot"]))
@@ -639,7 +646,8 @@ def identify_fleet(
         As `load_robot` returns it.
     data : path, or sequence of (str, str, path)
         A folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`, any format that `read_log` reads), a pattern
-        (`logs/{robot}/{date}_*.mcap`), or a Parquet file with columns of these names; also a URL that fsspec opens, or
+        (`logs/{robot}/{date}_*.mcap`), or a Parquet file, or a folder of them, with columns of these names; also a URL that
+        fsspec opens, or
         a list of (robot, period, file).
     by : sequence of str
         Names of robot and period in `data`.
@@ -719,19 +727,22 @@ def identify_fleet(
     folder = _open_folder(out, client)
     tell = on_progress or (lambda _, __: None)
     tell("planning", 0.0)
-    plan = _find_plan(robot, groups, options, usual, settings_of, folder)
-    index = _Index.read(folder, plan.digest)
-    count = _baseline_periods(groups, baseline)
-    fresh, work = set[tuple[str, str]](), _Work(plan, folder, groups, settings_of, usual, count)
-    for stage in ("identifying", "comparing"):
-        jobs = work.jobs(index, whole=stage == "comparing")
-        for done, report in enumerate(_run(jobs, client, workers, tell), 1):
-            fresh |= index.add(report, work.sources)
-            tell(stage, done / len(jobs))
-            if done % 50 == 0:
+    fresh, count = set[tuple[str, str]](), _baseline_periods(groups, baseline)
+    with _Crew(client, workers) as crew:
+        plan = _known_plan(robot, options, usual, folder)
+        if plan is None:
+            crew.start(groups)  # workers import while the sample is read
+            plan = _make_plan(robot, groups, options, usual, settings_of, folder)
+        index, work = _Index.read(folder, plan.digest), _Work(plan, folder, groups, settings_of, usual, count)
+        for stage in ("identifying", "comparing"):
+            jobs = work.jobs(index, whole=stage == "comparing", at_once=crew.size)
+            for done, report in enumerate(crew.run(jobs, tell), 1):
+                fresh |= index.add(report, work.sources)
+                tell(stage, done / len(jobs))
+                if done % 50 == 0:
+                    index.write(folder)
+            if jobs:
                 index.write(folder)
-        if jobs:
-            index.write(folder)
     results = tuple(index.results[group.robot, group.period] for group in groups)
     wanted = [item.address for own in work.of_robot(index).values() for item in comparisons(own, count)]
     contrasts = index.unpack(wanted, folder)
@@ -770,30 +781,34 @@ class _Work:
                 results[group.robot].append(index.results[group.robot, group.period])
         return results
 
-    def jobs(self, index: _Index, *, whole: bool) -> list[RobotJob]:
-        """One job per robot with something to do, or one per period where these are long.
+    def jobs(self, index: _Index, *, whole: bool, at_once: int) -> list[RobotJob]:
+        """One job per robot with something to do, the largest first; several where logs are long or robots few.
 
-        whole: compare robots whose periods were read one by one.
+        whole: compare robots whose periods were read apart; at_once: jobs that run at the same time.
         """
         known, jobs = self.of_robot(index), []
         missing: dict[str, list[PeriodLogs]] = {robot: [] for robot in known}
         for group in self.groups:
             if not index.is_known(group, self.sources[group.robot, group.period]):
                 missing[group.robot].append(group)
+        parts = -(-PER_WORKER * at_once // max(sum(map(bool, missing.values())), 1)) if at_once > 1 else 1
         for robot, done in known.items():
             left = missing[robot]
             addresses = {item.address for item in comparisons(done, self.baseline)}
             common: dict[str, Any] = {
-                "robot": robot, "folder": str(self.folder), "plan": str(self.folder / "plan.json"),
+                "robot": robot, "folder": str(self.folder), "plan": str(self.folder / PLAN),
                 "digest": self.plan.digest, "settings": self.settings_of.get(robot, self.usual),
                 "marks": {log.mark: index.marks[log.mark] for g in left for log in g.logs if log.mark in index.marks},
                 "known": frozenset(addresses & index.contrasts.keys()),
             }  # fmt: skip
-            if left and not whole and sum(group.size for group in left) > LARGE and len(left) > 1:
-                jobs += [RobotJob(periods=(group,), done=(), baseline=0, **common) for group in left]
+            is_large = sum(group.size for group in left) > LARGE
+            several = len(left) if is_large else min(parts, len(left) // FEWEST_PERIODS)
+            if not whole and several > 1:
+                some = [tuple(left[k::several]) for k in range(several)]
+                jobs += [RobotJob(periods=own, done=(), baseline=0, **common) for own in some]
             elif left or addresses - index.contrasts.keys():
                 jobs.append(RobotJob(periods=tuple(left), done=tuple(done), baseline=self.baseline, **common))
-        return jobs
+        return sorted(jobs, key=lambda job: -sum(group.size for group in job.periods))
 
 
 def read_robot_settings(robots: Mapping[str, Mapping[str, Any]] | str | PathLike[str] | None) -> dict[str, Any]:
@@ -860,18 +875,20 @@ def _settings_digest(robot: Robot, options: Options, usual: RobotSettings) -> st
     return sha256(text.encode()).hexdigest()
 
 
-def _find_plan(
+def _known_plan(robot: Robot, options: Options, usual: RobotSettings, folder: Path) -> Plan | None:
+    """The plan of a folder, where robot and options are the same."""
+    with suppress(DynidError):
+        plan = Plan.load(folder / PLAN)
+        return plan if plan.settings == _settings_digest(robot, options, usual) else None
+    return None
+
+
+def _make_plan(
     robot: Robot, groups: Sequence[PeriodLogs], options: Options, usual: RobotSettings,
     settings_of: Mapping[str, RobotSettings], folder: Path,
 ) -> Plan:  # fmt: skip
-    """The plan of a folder where robot and options are the same, else a new one from a sample of the fleet."""
-    path, settings = folder / "plan.json", _settings_digest(robot, options, usual)
-    if path.is_file():
-        with suppress(DynidError):
-            plan = Plan.load(path)
-            if plan.settings == settings:
-                return plan
-    logs, reasons = list[Log](), list[Message]()
+    """Make a plan from a sample of the fleet, and save it."""
+    logs, reasons, settings = list[Log](), list[Message](), _settings_digest(robot, options, usual)
     with ExitStack() as stack:
         alike = [group for group in groups if settings_of.get(group.robot, usual).file is None]
         for group in _sample(alike or groups):
@@ -890,7 +907,7 @@ def _find_plan(
                     count=len(reasons), reason=reasons[0] if reasons else "",
                 )  # fmt: skip
             made = make_plan(robot, logs, options, settings)
-        return made.save(path)
+        return made.save(folder / PLAN)
 
 
 def _open_log(log: LogFile, robot: Robot, settings: RobotSettings, stack: ExitStack) -> Log:
@@ -1041,36 +1058,70 @@ def _unpack_effects(hypotheses: Sequence[Sequence[Any]], numbers: Sequence[float
 # Workers: Dask's, of the user's client or on this machine.
 
 
-def _run(jobs: Sequence[RobotJob], client: Any, workers: int | None, tell: Progress) -> Iterator[RobotReport]:
-    """Run jobs on a cluster; few of them, without a client, in this process."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = min(workers or cores, len(jobs))
-    periods = [group for job in jobs for group in job.periods]
-    is_small = len(periods) <= FEW and sum(group.size for group in periods) <= LARGE
-    if client is None and (workers == 1 or count <= 1 or (workers is None and is_small)):
-        yield from map(run_robot, jobs)
-        return
-    distributed = _import_distributed()
-    with _local_client(distributed, count) if client is None else open_client(client) as client:
-        if not client.scheduler_info().get("workers"):
-            tell("waiting for workers", 0.0)
-        futures = client.map(run_robot, jobs, pure=False, key="dynid")
-        try:
-            for _, report in distributed.as_completed(futures, loop=client.loop, with_results=True):
-                if isinstance(report, BaseException):  # of futures that were cancelled: the scheduler is gone
-                    raise report
-                yield report
-        except DynidError:
-            raise
-        except Exception as error:  # of Dask: workers that died again and again, or without dynid; a lost scheduler
-            text = " ".join(str(error).split())[:200] or type(error).__name__
-            raise DynidError(
-                "fleet_workers_failed", "the workers failed: {reason}", "what is done stays in {out}: run it again",
-                reason=text, out=Option("out"),
-            ) from error  # fmt: skip
-        finally:
-            with suppress(Exception):  # a cluster that is gone has nothing to cancel
-                client.cancel(futures)
+class _Crew(ExitStack):
+    """Who does the work: the user's cluster, workers on this machine, or this process, where there is little of it.
+
+    Workers on this machine are started when it is known that they are needed, once.
+    """
+
+    def __init__(self, client: Any, workers: int | None) -> None:
+        super().__init__()
+        self.given, self.workers, self.local = client, workers, None
+
+    @cached_property
+    def size(self) -> int:
+        """Jobs that run at the same time."""
+        if self.given is not None:
+            return max(1, sum(self.client.nthreads().values()))
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.workers or cores
+
+    @cached_property
+    def client(self) -> Any:
+        """Client of the user's cluster."""
+        return self.enter_context(open_client(self.given))
+
+    def start(self, groups: Sequence[PeriodLogs], work: float | None = None) -> None:
+        """Start workers on this machine, unless there are others or there is little to do; work: in periods."""
+        is_small = (len(groups) if work is None else work) <= FEW and sum(group.size for group in groups) <= LARGE
+        needed = self.size > 1 and (self.workers is not None or not is_small)
+        if self.given is None and self.local is None and needed:
+            self.local = _LocalWorkers(min(self.size, len(groups) or self.size))
+            self.callback(self.local.close)
+
+    def run(self, jobs: Sequence[RobotJob], tell: Progress) -> Iterator[RobotReport]:
+        """Run jobs; yield what they report as they end."""
+        periods = [group for job in jobs for group in job.periods]
+        compared = sum(len(job.done) + len(job.periods) for job in jobs if job.baseline)
+        if len(jobs) > 1:
+            self.start(periods, len(periods) + COMPARING * compared)
+        if not jobs or (self.given is None and self.local is None):
+            yield from map(run_robot, jobs)
+            return
+        yield from _run_on_cluster(self.client if self.local is None else self.local.wait(), jobs, tell)
+
+
+def _run_on_cluster(client: Any, jobs: Sequence[RobotJob], tell: Progress) -> Iterator[RobotReport]:
+    """Run jobs on a cluster; yield what they report as they end."""
+    if not client.nthreads():
+        tell("waiting for workers", 0.0)
+    futures = client.map(run_robot, jobs, pure=False, key="dynid")
+    try:
+        for _, report in _import_distributed().as_completed(futures, loop=client.loop, with_results=True):
+            if isinstance(report, BaseException):  # of futures that were cancelled: the scheduler is gone
+                raise report
+            yield report
+    except DynidError:
+        raise
+    except Exception as error:  # of Dask: workers that died again and again, or without dynid; a lost scheduler
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DynidError(
+            "fleet_workers_failed", "the workers failed: {reason}", "what is done stays in {out}: run it again",
+            reason=text, out=Option("out"),
+        ) from error  # fmt: skip
+    finally:
+        with suppress(Exception):  # a cluster that is gone has nothing to cancel
+            client.cancel(futures)
 
 
 def _import_distributed() -> Any:
@@ -1097,7 +1148,7 @@ def open_client(client: Any) -> Iterator[Any]:
 
 def _connect(distributed: Any, address: str) -> Any:
     """Client of a scheduler at an address."""
-    if "://" not in address:
+    if address.partition("://")[0] not in distributed.comm.registry.backends or "://" not in address:
         raise DynidError(
             "no_scheduler", "{address} is no address of a Dask scheduler", "it says it when it starts: "
             "tcp://head:8786", address=address,
@@ -1111,57 +1162,58 @@ def _connect(distributed: Any, address: str) -> Any:
         ) from error  # fmt: skip
 
 
-def _wait_for_worker(client: Any, started: Sequence[subprocess.Popen[bytes]], said: Path) -> None:
-    """Wait for the first worker of a client; DynidError where all programs have ended, with what they said."""
-    while not client.scheduler_info().get("workers"):
-        if all(process.poll() is not None for process in started):
-            lines = said.read_text(encoding="utf-8", errors="replace").split("\n")
-            raise DynidError(
-                "fleet_workers_failed", "the workers ended at their start: {reason}", "{workers} needs none",
-                reason=next((line.strip()[:200] for line in reversed(lines) if line.strip()), "nothing was said"),
-                workers=Option("workers", 1),
-            )  # fmt: skip
-        time.sleep(0.05)
-
-
 THREADS = dict.fromkeys(("DYNID_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(2**26), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
 """Memory that glibc keeps: Dask has its workers give back all that is freed at once, which takes 40 % more CPU time."""
 
+DASK = {"DASK_DISTRIBUTED__WORKER__PRELOAD": run_robot.__module__, "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "0"}
+FLAGS = ("--nthreads", "1", "--nworkers", "1", "--memory-limit", "0", "--no-dashboard", "--death-timeout", "60")
 
-@contextmanager
-def _local_client(distributed: Any, count: int) -> Iterator[Any]:
-    """Context with a client of a scheduler in this process and workers that are programs of their own.
+
+class _LocalWorkers:
+    """A scheduler in this process, and workers that are programs of their own.
 
     Programs, not forks or spawned copies: these would run the user's script again, or share its locks.
     """
-    command = [sys.executable, "-m", "distributed.cli.dask_worker"]
-    flags = ["--nthreads", "1", "--nworkers", "1", "--memory-limit", "0", "--no-dashboard", "--death-timeout", "60"]
-    environment = {**MEMORY, **os.environ, **THREADS, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    started = list[subprocess.Popen[bytes]]()
-    with (
-        tempfile.TemporaryDirectory(prefix="dynid-dask-", ignore_cleanup_errors=True) as scratch,
-        distributed.LocalCluster(
-            n_workers=0, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=":0", silence_logs=40
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        try:
-            said = Path(scratch) / "said"
-            with said.open("wb") as file:
+
+    def __init__(self, count: int) -> None:
+        distributed = _import_distributed()
+        self.started = list[subprocess.Popen[bytes]]()
+        with ExitStack() as stack:
+            self.scratch = Path(stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="dynid-dask-", ignore_cleanup_errors=True)
+            ))  # fmt: skip
+            cluster = stack.enter_context(distributed.LocalCluster(
+                n_workers=0, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=":0", silence_logs=40
+            ))  # fmt: skip
+            self.client = stack.enter_context(distributed.Client(cluster, set_as_default=False))
+            stack.callback(self._kill)
+            command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, *FLAGS]
+            paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            with (self.scratch / "said").open("wb") as file:
                 for _ in range(count):
-                    started.append(subprocess.Popen(
-                        [*command, cluster.scheduler_address, *flags, "--local-directory", scratch],
-                        env=environment, stdout=subprocess.DEVNULL, stderr=file,
+                    self.started.append(subprocess.Popen(
+                        [*command, "--local-directory", str(self.scratch)], stdout=subprocess.DEVNULL, stderr=file,
+                        env={**MEMORY, **os.environ, **THREADS, **DASK, **paths},
                     ))  # fmt: skip
-            _wait_for_worker(client, started, said)
-            yield client
-        finally:
-            with suppress(Exception):  # workers that are gone already
-                client.retire_workers(close_workers=True)
-            for process in started:
-                process.terminate()
-            for process in started:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(10)
-                process.kill()
+            self.close = stack.pop_all().close
+
+    def wait(self) -> Any:
+        """Wait for the first worker; DynidError where all programs have ended, with what they said."""
+        while not self.client.nthreads():
+            if all(process.poll() is not None for process in self.started):
+                lines = (self.scratch / "said").read_text(encoding="utf-8", errors="replace").split("\n")
+                raise DynidError(
+                    "fleet_workers_failed", "the workers ended at their start: {reason}", "{workers} needs none",
+                    reason=next((line.strip()[:200] for line in reversed(lines) if line.strip()), "nothing was said"),
+                    workers=Option("workers", 1),
+                )  # fmt: skip
+            time.sleep(0.05)
+        return self.client
+
+    def _kill(self) -> None:
+        """End the workers at once: all that they did is on disk. Each ends with the program that restarts it."""
+        for process in self.started:
+            process.kill()
+        for process in self.started:
+            process.wait()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from os import fspath
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,11 @@ def check_robot_settings(robot: str, given: Mapping[str, Any], common: Mapping[s
     read = {**common, **{key: value for key, value in given.items() if key in READ_OPTIONS}}
     if given.get("robot") is None:
         return RobotSettings(None, read, body)
+    if not isinstance(given["robot"], str | PathLike):
+        raise DynidError(
+            "unknown_fleet_setting", "robot '{robot}': its robot is the name of a file, got {given!r}", robot=robot,
+            given=given["robot"],
+        )  # fmt: skip
     path = Path(given["robot"])
     content = hash_file(path).sha256 if path.exists() else ""
     return RobotSettings(str(path.absolute()) if content else fspath(path), read, body, content)

@@ -112,11 +112,12 @@ class MapSection(_FleetSection):
             "xaxis": {**titled_axis("period"), **name_axis(periods)},
             "yaxis": {**titled_axis("robot"), **name_axis(robots), "autorange": "reversed"},
         }
-        tested = len(fleet.findings)
+        tested, listed = len(fleet.findings), len(fleet.significant(view.alpha))
         text = (
-            f"{tested} periods were tested against the first {fleet.baseline} of their robot. Without control of the "
-            f"false discovery rate {0.01 * tested:.0f} of them would be false alarms at 1 % by chance; of the alarms "
-            f"above about {percent_text(view.alpha)} are expected to be false. Empty fields are baselines or have no "
+            f"{tested} periods were tested against the first {fleet.baseline} of their robot; {listed} of them make up "
+            f"the alarms. Expected false alarms: about {view.alpha * listed:.2g}, which is "
+            f"{percent_text(view.alpha)} of these periods, most likely among alarms of a single period; without "
+            f"control of the false discovery rate {0.01 * tested:.2g} at 1 %. Empty fields are baselines or have no "
             "data; the map is darkest from p = 1e-12 on."
         )
         height = int(np.clip(22 * len(robots) + 120, 260, 1400))
