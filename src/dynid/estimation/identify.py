@@ -45,7 +45,7 @@ def identify(
     logs: Logs,
     *,
     model: str = "torque",
-    window: float | None = None,
+    window: float | Sequence[tuple[float, float]] | None = None,
     quadrature: str = "smooth",
     sensor: ForceSensor | str | Path | None = None,
     partial: bool = False,
@@ -70,7 +70,8 @@ def identify(
 
     model: what is compared: "torque", its "power", or balances of "energy" or "momentum" over overlapping windows of
     time, which need no accelerations; "reaction" (forces on the base, which do not feel friction) or "torque+reaction".
-    window (s): length of the balances, by default a quarter of a period of the upper end of the motion's band;
+    window (s): length of the balances, by default a quarter of a period of the upper end of the motion's band, or a
+    list of their (begin, end), each of which gives one unfiltered row per channel (Ha, Ko & Kwon, Table 2);
     quadrature: "smooth" (order 8) or "trapezoid" (order 2).
     friction: "auto" is the recipe (stop operators and what cross validation admits); or block names, () for none,
     ("viscous", "coulomb", "offset") for the plain model. estimator: "wls" (noise of every channel found), "ols",
@@ -143,7 +144,7 @@ def collect_state(
     logs: Logs,
     *,
     model: str = "torque",
-    window: float | None = None,
+    window: float | Sequence[tuple[float, float]] | None = None,
     quadrature: str = "smooth",
     unknown: Sequence[str] | None = None,
     friction: str | Sequence[str] = "auto",
