@@ -22,8 +22,11 @@ import numpy as np  # noqa: E402
 
 from campaign.robots import ANGLES, GRAVITIES  # noqa: E402
 from dynid import Robot, base_parameters  # noqa: E402
-from dynid.errors import DynidError  # noqa: E402
+from dynid.concurrency import flint_precision  # noqa: E402
+from dynid.errors import DynidError, UndecidedError  # noqa: E402
 from dynid.identifiability.explanation import changed_question, explain  # noqa: E402
+from dynid.identifiability.loop_geometry import balls_around  # noqa: E402
+from dynid.identifiability.loops import _RegressorWriter  # noqa: E402
 from dynid.identifiability.numeric import Question, draw_rows  # noqa: E402
 from dynid.identifiability.parameters import BaseParameters  # noqa: E402
 from dynid.identifiability.symbolic_numbers import Form  # noqa: E402
@@ -196,16 +199,19 @@ def check_symbols(base: BaseParameters, rng: np.random.Generator) -> dict[str, A
     """Largest error of the relations with symbols at random values, and how many coefficients have no form.
 
     The error is that of the model's sampled rows, W = W_kept M, over the size of their terms. Closures close to
-    rounding only, which the rows amplify: there the numbers of the exact method are compared, at two values.
+    rounding only, which rows in doubles amplify: there the rows are balls with 100 digits at a position of each
+    geometry, and at one geometry the numbers of the exact method are compared one by one.
     """
-    robot, question = base.robot, base.question
+    robot = base.robot
     if not robot.symbols:
         return {"error": None, "numbers": 0, "refused_values": 0}
     forms = base.coefficients
     numbers = sum(not isinstance(x, Form) for row in forms.values() for x in row.values())
-    error, refused = 0.0, 0
-    by_numbers = bool(robot.closures or numbers)
-    for k in range(2 if by_numbers else VALUES):
+    error, refused, tried = 0.0, 0, 0
+    in_balls = bool(robot.closures or numbers)
+    for k in range(2 * VALUES):
+        if tried == VALUES:
+            break
         values = {name: round(x * (1.0 + 0.04 * rng.uniform(-1.0, 1.0)), 9) for name, x in robot.symbols.items()}
         other = with_values(robot, values)
         M = np.zeros((base.count, len(base.columns)))
@@ -213,25 +219,52 @@ def check_symbols(base: BaseParameters, rng: np.random.Generator) -> dict[str, A
             for c, x in forms[row].items():
                 M[i, c] = x.evaluate(values) if isinstance(x, Form) else np.nan
         try:
-            if by_numbers:
-                exact = base_parameters(
-                    other, model=question.model, rotor_inertia=question.rotor_inertia, tared=question.tared
-                )  # fmt: skip
-                if exact.kept != base.kept:
-                    refused += 1
-                    continue
-                off = np.abs(M - exact.regrouping.matrix) / np.maximum(np.abs(exact.regrouping.matrix), 1.0)
-                error = max(error, float(np.nanmax(off)))
-                continue
-            W = draw_rows(replace(question, robot=other, tared=False), 3 * base.count + 6, k).matrix
+            if in_balls and not tried:
+                error = max(error, _numbers_off(base, other, M))
+            off = _balls_off(base, other, M, k) if in_balls else _rows_off(base, other, M, k)
         except DynidError:
             refused += 1
             continue
-        kept = W[:, list(base.kept)]
-        off = _without_constants(kept @ M - W, question)
-        size = np.abs(kept) @ np.abs(M) + np.abs(W)
-        error = max(error, float(np.abs(off).max(initial=0.0) / max(size.max(initial=0.0), 1e-300)))
-    return {"error": error, "numbers": numbers, "refused_values": refused}
+        error, tried = max(error, off), tried + 1
+    return {"error": error, "numbers": numbers, "values": tried, "refused_values": refused}
+
+
+def _numbers_off(base: BaseParameters, other: Robot, M: Array) -> float:
+    """Largest difference between forms and the exact method's numbers for another geometry, relative above 1."""
+    question = base.question
+    exact = base_parameters(other, model=question.model, rotor_inertia=question.rotor_inertia, tared=question.tared)
+    if exact.kept != base.kept:  # equal lengths that the mechanism needs were changed
+        raise UndecidedError("other_columns", "this geometry keeps other columns")
+    off = np.abs(M - exact.regrouping.matrix) / np.maximum(np.abs(exact.regrouping.matrix), 1.0)
+    return float(np.nanmax(off, initial=0.0))
+
+
+def _balls_off(base: BaseParameters, other: Robot, M: Array, seed: int) -> float:
+    """Largest of |W_kept M - W| over the size of its terms, entry by entry, of rows in long arithmetic."""
+    with flint_precision(340):
+        writer = _RegressorWriter(replace(base.question, robot=other), seed)
+        W = writer.rows_at_new_positions(2 if writer.offsets else 1)[:, writer.offsets :]
+        if writer.offsets:  # a free offset takes what is the same at two positions
+            half = len(W) // 2
+            W = W[:half] - W[half:]
+        known = np.flatnonzero(~np.isnan(M).any(axis=0))
+        kept, M = W[:, list(base.kept)], M[:, known]
+        exact = balls_around(M, M.shape)
+        off, size = kept @ exact - W[:, known], abs(kept) @ abs(exact) + abs(W[:, known])
+        return max(
+            (float(x.abs_upper()) / float(y.abs_upper()) for x, y in zip(off.flat, size.flat, strict=True) if y != 0),
+            default=0.0,
+        )
+
+
+def _rows_off(base: BaseParameters, other: Robot, M: Array, seed: int) -> float:
+    """Largest of |W_kept M - W| over the largest term, of sampled rows."""
+    question = base.question
+    W = draw_rows(replace(question, robot=other, tared=False), 3 * base.count + 6, seed).matrix
+    kept = W[:, list(base.kept)]
+    off = _without_constants(kept @ M - W, question)
+    size = np.abs(kept) @ np.abs(M) + np.abs(W)
+    return float(np.abs(off).max(initial=0.0) / max(size.max(initial=0.0), 1e-300))
 
 
 def _without_constants(off: Array, question: Question) -> Array:

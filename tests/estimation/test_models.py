@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import dynid
+from command_line import CommandLine
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.identification import Identification
 from dynid.estimation.options import Options
@@ -23,6 +25,7 @@ from dynid.logs.survey import survey
 from dynid.robot.motion import Motion
 from dynid.robot.robot import JointColumn, Robot
 from dynid.robot.transform import Array
+from dynid.unknown_geometry.model_parameters import ModelParameters
 from fourier import fourier_motion
 from log_makers import arm, log_of, recording
 from robots import coupled_tree, random_tree
@@ -129,6 +132,82 @@ def test_scara_of_the_paper(quadrature: str, tolerance: float) -> None:
     assert_allclose(scara_unknowns(result), X, rtol=0.0, atol=tolerance)
     if quadrature == "trapezoid":
         assert np.abs(scara_unknowns(result) - X).max() > 1e-6
+
+
+INTERVALS = {  # Ha, Ko & Kwon, Table 2
+    1: [(0.0, 0.5), (0.5, 1.0), (1.0, 1.5)],
+    2: [(1.0, 1.5), (1.5, 2.0), (2.5, 3.0)],
+    3: [(3.0, 3.5), (2.5, 3.0), (3.5, 4.0)],  # in any order
+}
+
+
+def listed_balances(found: ModelParameters, log: Log, spans: list[tuple[float, float]]) -> tuple[Any, Any]:
+    """U and Y of eq. 2.26, joint by joint, by the trapezoid rule."""
+    assert log.v is not None
+    assert log.tau is not None
+    motion, n = Motion(log.t, log.q, log.v, np.zeros_like(log.v)), log.q.shape[1]
+    state, slope = (
+        found.regressor(motion, model=model).matrix.reshape(len(log.t), n, -1)
+        for model in ("momentum", "lagrangian_gradient")
+    )
+    U, Y = [], []
+    for begin, end in spans:
+        i, k = (round(x / 0.002) for x in (begin, end))
+        part = slice(i, k + 1)
+        U.append(state[k] - state[i] - np.trapezoid(slope[part], log.t[part], axis=0))
+        Y.append(np.trapezoid(log.tau[part], log.t[part], axis=0))
+    return np.array(U), np.array(Y)
+
+
+@pytest.mark.parametrize("spans", INTERVALS.values(), ids=INTERVALS)
+def test_listed_windows_are_those_of_table_2(spans: list[tuple[float, float]], tmp_path: Path) -> None:
+    robot = dynid.load_robot("scara")
+    log = dynid.simulate(robot, scara_motion())
+    unknown = {"unknown": ("A1", "A2"), "friction": (), "rotor_inertia": False, "model": "momentum"}
+    rough = {**unknown, "quadrature": "trapezoid", "window": spans}
+    U, Y = listed_balances(dynid.model_parameters(robot, unknown=("A1", "A2")), log, spans)
+
+    batch = dynid.identify(robot, log, estimator="ols", **rough)  # type: ignore[arg-type]
+    expected = np.linalg.lstsq(U.reshape(-1, 6), Y.ravel(), rcond=None)[0]
+    assert_allclose(batch.values, expected, rtol=1e-9, atol=0.0)  # eq. 2.25
+    assert_allclose(batch.values, X, rtol=0.0, atol=8e-4)  # the paper's own errors
+    back = dynid.identify(robot, log, estimator="recursive", **rough)  # type: ignore[arg-type]
+    for joint, block in reversed(list(enumerate([slice(0, 1), slice(1, 4), slice(4, 5), slice(5, 6)]))):  # eq. 2.28
+        left = Y[:, joint] - U[:, joint, block.stop :] @ expected[block.stop :]
+        expected[block] = np.linalg.lstsq(U[:, joint, block], left, rcond=None)[0]
+    assert_allclose(back.values, expected, rtol=1e-8, atol=0.0)
+
+    smooth = dynid.identify(robot, log, window=spans, **unknown)  # type: ignore[arg-type]
+    assert_allclose(smooth.values, X, rtol=1e-8, atol=0.0)
+    smooth.save(tmp_path / "result.json")
+    assert dynid.Identification.load(tmp_path / "result.json").equation.options.spans == tuple(spans)
+
+
+def test_listed_windows_that_are_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    robot = dynid.load_robot("scara")
+    log = dynid.simulate(robot, scara_motion())
+    options = {"model": "momentum", "friction": (), "rotor_inertia": False}
+    result = dynid.identify(robot, log, window=[*INTERVALS[1], *INTERVALS[2], (3.8, 4.2)], **options)  # type: ignore[arg-type]
+    assert "windows_left_out" in [message.code for message in result.warnings]
+    with pytest.raises(LogError, match="none of the windows lies inside it"):
+        dynid.identify(robot, log, window=[(5.0, 6.0)], **options)  # type: ignore[arg-type]
+    for wrong in ([(1.0, 0.5)], [(0.0,)], [(0.0, np.inf)], [3.0, 4.0]):
+        with pytest.raises(IdentificationError, match="pairs \\(begin, end\\)"):
+            dynid.identify(robot, log, window=wrong, **options)  # type: ignore[arg-type]
+    with pytest.raises(IdentificationError, match="list of windows is empty"):
+        dynid.identify(robot, log, window=[], **options)  # type: ignore[arg-type]
+
+    place = tmp_path / "log.npz"
+    assert log.v is not None
+    assert log.tau is not None
+    np.savez(place, t=log.t, q=log.q, v=log.v, tau=log.tau)
+    command = ("identify", "scara", str(place), "--model", "momentum", "--friction", "none", "--no-rotor-inertia")
+    run = CommandLine(monkeypatch, capsys)
+    done = run(*command, "--quadrature", "trapezoid", "--window", "0:0.5,0.5:1,1:1.5", "--details", code=1)
+    assert "balanced over 3 windows of the list given" in done.out
+    assert "--window 0:0.5,0.5:1x:" in run.fails(*command, "--window", "0:0.5,0.5:1x")
 
 
 def test_the_trapezoid_converges_with_the_square_of_the_step() -> None:

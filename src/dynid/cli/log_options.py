@@ -252,6 +252,22 @@ def parse_friction(text: str) -> str | tuple[str, ...]:
     return "auto" if words == ("auto",) else () if words == ("none",) else words
 
 
+def parse_window(text: str | None) -> float | list[tuple[float, float]] | None:
+    """Parse --window: seconds, or balances BEGIN:END,BEGIN:END,..."""
+    if text is None:
+        return None
+    try:
+        if ":" not in text:
+            return float(text)
+        pairs = [[float(x) for x in word.split(":")] for word in text.split(",")]
+        return [(begin, end) for begin, end in pairs]
+    except ValueError:
+        raise DynidError(
+            "option_malformed", "--window {text}:", "give seconds, or BEGIN:END,BEGIN:END,... in s, such as "
+            "0:0.5,0.5:1", text=text,
+        ) from None  # fmt: skip
+
+
 def parse_known(words: Sequence[str]) -> dict[str, float]:
     """Parse --known: values of parameters from NAME=VALUE words."""
     known: dict[str, float] = {}

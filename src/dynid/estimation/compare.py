@@ -502,7 +502,7 @@ def compare_estimators(
     robot: Robot,
     logs: Logs,
     *,
-    window: float | None = None,
+    window: float | Sequence[tuple[float, float]] | None = None,
     quadrature: str = "smooth",
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,

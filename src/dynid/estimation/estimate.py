@@ -12,7 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import FRICTION, PLAIN, SIGNED, STOP
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
-from dynid.estimation.accumulate.one_pass import total_factors
+from dynid.estimation.accumulate.one_pass import WINDOWS_LEFT_OUT, total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.alternatives import TRIED_DELAY
 from dynid.estimation.diagnostics.hypotheses import FULL, Diagnosis, Recorded, TriedData, find_mistakes
@@ -186,6 +186,7 @@ class SolvedState:
             *self._hidden_rotor_warnings(),
             *equation.base.warnings,
             *(repeat.warning for repeat in state.repeats),
+            *(message for f in state.findings for message in f.notes if message.code == WINDOWS_LEFT_OUT),
             *self.warnings,
             *(item.message for item in self.unidentifiable),
             *reasons,

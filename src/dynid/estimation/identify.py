@@ -46,7 +46,7 @@ def identify(
     logs: Logs,
     *,
     model: str = "torque",
-    window: float | None = None,
+    window: float | Sequence[tuple[float, float]] | None = None,
     quadrature: str = "smooth",
     sensor: ForceSensor | str | Path | None = None,
     partial: bool = False,
@@ -79,8 +79,9 @@ def identify(
         What is compared: "torque", its "power", balances of "energy" or "momentum" over overlapping windows of time,
         which need no accelerations, "reaction" (forces on the base, which do not depend on friction) or
         "torque+reaction".
-    window : float, optional
-        Length of the energy or momentum balance, s. Default: a quarter of a period at the upper end of the motion's
+    window : float or sequence of (float, float), optional
+        Length of the energy or momentum balance, s, or a list of their (begin, end), each of which gives one unfiltered
+        row per channel (Ha, Ko & Kwon, Table 2). Default: a quarter of a period at the upper end of the motion's
         frequency band.
     quadrature : {"smooth", "trapezoid"}
         Rule by which balances are integrated: of order 8 or of order 2.
@@ -216,7 +217,7 @@ def collect_state(
     logs: Logs,
     *,
     model: str = "torque",
-    window: float | None = None,
+    window: float | Sequence[tuple[float, float]] | None = None,
     quadrature: str = "smooth",
     unknown: Sequence[str] | None = None,
     friction: str | Sequence[str] = "auto",
@@ -239,8 +240,9 @@ def collect_state(
         Recordings with positions and what the model measures, as `read_log` takes them.
     model : str
         Measurement model: "torque", "power", "energy", "momentum", "reaction" or "torque+reaction".
-    window : float, optional
-        Length of the energy or momentum balance, s. Default: a quarter of a period at the upper end of the motion's
+    window : float or sequence of (float, float), optional
+        Length of the energy or momentum balance, s, or a list of their (begin, end), each of which gives one unfiltered
+        row per channel (Ha, Ko & Kwon, Table 2). Default: a quarter of a period at the upper end of the motion's
         frequency band.
     quadrature : {"smooth", "trapezoid"}
         Rule by which balances are integrated: of order 8 or of order 2.

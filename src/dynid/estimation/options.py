@@ -7,6 +7,7 @@ differences of the functions h or dL/dqd of the kept columns are those of all co
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -44,6 +45,25 @@ FEWEST = 8
 """Least steps of the thinned rate in a window."""
 
 
+def _check_spans(windows: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Begin and end of listed windows, as numbers; raise for what is no such pair."""
+    spans = []
+    for pair in windows:
+        try:
+            begin, end = map(float, pair)
+        except (TypeError, ValueError):
+            begin = end = float("nan")
+        if not (np.isfinite([begin, end]).all() and begin < end):
+            raise IdentificationError(
+                "window_not_a_span", "a list of windows has pairs (begin, end) in s with begin < end, not {pair!r}",
+                pair=pair,
+            )  # fmt: skip
+        spans.append((begin, end))
+    if not spans:
+        raise IdentificationError("no_windows", "the list of windows is empty", "leave it out, or name some")
+    return tuple(spans)
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Options:
     """Options of `identify` and its relatives, checked when they are made; `identify` says what each means.
@@ -53,7 +73,7 @@ class Options:
     """
 
     model: str = "torque"
-    window: float | None = None
+    window: float | Sequence[tuple[float, float]] | None = None
     quadrature: str = "smooth"
     sensor: ForceSensor | str | Path | None = None
     partial: bool = False
@@ -71,9 +91,14 @@ class Options:
     delay: float = 0.0
     intervals: str = "jackknife"
     prefer: str | Sequence[str] | None = None
+    spans: tuple[tuple[float, float], ...] = ()
+    """Begin and end (s) of every balance, where a list of windows was given; `window` is the longest then."""
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # the only writes: values of the caller become values of our own
+        if self.window is not None and not isinstance(self.window, (int, float)):
+            put(self, "spans", _check_spans(self.window))
+            put(self, "window", max(end - begin for begin, end in self.spans))
         if self.friction != "auto":
             put(self, "friction", (self.friction,) if isinstance(self.friction, str) else tuple(self.friction))
         if self.unknown is not None:
@@ -128,7 +153,7 @@ class Options:
                 "unknown_quadrature", "there is no quadrature '{quadrature}'; quadratures are {quadratures}",
                 quadrature=self.quadrature, quadratures=list(QUADRATURES),
             )  # fmt: skip
-        if self.window is not None and not 0.0 < self.window < float("inf"):
+        if self.window is not None and not 0.0 < self.window_seconds < float("inf"):
             raise IdentificationError(
                 "window_not_positive", "the window must be a positive number of seconds, got {window}",
                 window=self.window,
@@ -219,14 +244,15 @@ class Options:
     def row_options(self) -> Options:
         """Return the options that decide about the rows of an equation, all others at their defaults."""
         return Options(
-            model=self.model, window=self.window, quadrature=self.quadrature, unknown=self.unknown,
+            model=self.model, window=self.window, spans=self.spans, quadrature=self.quadrature, unknown=self.unknown,
             rotor_inertia=self.rotor_inertia, columns=self.columns, joints=self.joints, prefer=self.prefer,
         )  # fmt: skip
 
     def with_model(self, model: str) -> Options:
         """Return the options for another model; window and quadrature stay where it has them."""
-        window, quadrature = (self.window, self.quadrature) if model in INTEGRAL else (None, "smooth")
-        return replace(self, model=model, window=window, quadrature=quadrature, sensor=None, partial=False)
+        if model in INTEGRAL:
+            return replace(self, model=model, sensor=None, partial=False)
+        return replace(self, model=model, window=None, spans=(), quadrature="smooth", sensor=None, partial=False)
 
     def options_off_default(self) -> tuple[Option, ...]:
         """Return the options that are not at their defaults."""
@@ -239,6 +265,10 @@ class Options:
         typed = list[Option]()
         for option in self.options_off_default():
             match option.keyword:
+                case "window" if self.spans:
+                    continue
+                case "spans":
+                    typed.append(Option("window", ",".join(f"{begin:g}:{end:g}" for begin, end in self.spans)))
                 case "columns" | "intervals":
                     return None
                 case "estimator" if callable(option.value):
@@ -291,12 +321,19 @@ class Options:
         """Whether all joints share one channel."""
         return self.model in ("power", "energy")
 
+    @property
+    def window_seconds(self) -> float:
+        """Length of a balance (s), of the longest where a list was given."""
+        assert isinstance(self.window, (int, float))
+        return self.window
+
     def half_window(self, treatment: Treatment) -> int:
         """Half a window in instants of the downsampled rate."""
         if not self.is_integral:
             return 0
-        assert self.window is not None
-        return max(FEWEST // 2, round(0.5 * self.window * treatment.row_writing_rate))
+        if self.spans:
+            return math.ceil(0.5 * self.window_seconds * treatment.row_writing_rate)
+        return max(FEWEST // 2, round(0.5 * self.window_seconds * treatment.row_writing_rate))
 
     def context_samples(self, treatment: Treatment) -> int:
         """Samples that a row needs on each side beyond those of its filters."""

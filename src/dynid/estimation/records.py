@@ -42,6 +42,7 @@ class EquationRecord:
     holds: bool = False
     held: float = 0.0
     prefer: tuple[str, ...] | None = None
+    spans: tuple[tuple[float, float], ...] = ()
 
 
 def record_equation(equation: Equation) -> EquationRecord:
@@ -49,9 +50,11 @@ def record_equation(equation: Equation) -> EquationRecord:
     return EquationRecord(
         equation.robot, equation.base.question.rotor_inertia, equation.friction, equation.shapes.scale,
         equation.user_columns,
-        equation.transmission, equation.joints, equation.rigid, equation.options.model, equation.options.window,
+        equation.transmission, equation.joints, equation.rigid, equation.options.model,
+        equation.options.window_seconds if equation.options.is_integral else None,
         equation.options.quadrature, equation.unknown, held=equation.shapes.held,
         prefer=None if equation.options.prefer is None else tuple(equation.options.prefer),
+        spans=equation.options.spans,
     )  # fmt: skip
 
 
@@ -66,7 +69,7 @@ def rebuild_equation(e: EquationRecord) -> Equation:
         raise IdentificationError("record_scale_not_positive", "equation.scale must be positive")
     options = Options(
         model=e.model, window=e.window, quadrature=e.quadrature, unknown=e.unknown or (), rotor_inertia=e.rotor_inertia,
-        columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints], prefer=e.prefer,
+        columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints], prefer=e.prefer, spans=e.spans,
     )  # fmt: skip
     equation = Equation.for_robot(robot, options, friction=e.friction, scale=e.scale, transmission=e.transmission)
     equation = replace(equation, shapes=replace(equation.shapes, held=e.held or 1e-4 * e.holds))

@@ -646,9 +646,8 @@ def identify_fleet(
         As `load_robot` returns it.
     data : path, or sequence of (str, str, path)
         A folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`, any format that `read_log` reads), a pattern
-        (`logs/{robot}/{date}_*.mcap`), or a Parquet file, or a folder of them, with columns of these names; also a URL that
-        fsspec opens, or
-        a list of (robot, period, file).
+        (`logs/{robot}/{date}_*.mcap`), or a Parquet file, or a folder of them, with columns of these names; also a URL
+        that fsspec opens, or a list of (robot, period, file).
     by : sequence of str
         Names of robot and period in `data`.
     baseline : int, optional

@@ -15,7 +15,7 @@ a fresh random position that adds no rank shows that none does.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -450,12 +450,18 @@ def _row_lengths(robot: Robot) -> list[Expression]:
 
 
 def find_loop_forms(
-    question: Question, found: Regrouping, entries: Sequence[tuple[int, int]], ring: Ring, seed: int = 0
+    question: Question,
+    found: Regrouping,
+    entries: Sequence[tuple[int, int]],
+    tree: Mapping[int, Mapping[int, Form | None]],
+    ring: Ring,
+    seed: int = 0,
 ) -> dict[tuple[int, int], Form]:
     """Forms of entries (kept column, column) of the regrouping in the table's symbols, where there are some.
 
     The rows are found again for lengths changed at random; a form is what LLL finds for one such geometry and a second
-    one confirms. Equal lengths stay equal only where the count of base parameters asks for it.
+    one confirms. Equal lengths stay equal only where the count of base parameters asks for it. tree: rows with forms of
+    the open tree, whose sums the rows are.
     """
     rng = np.random.default_rng(seed + 1)
     for tied in (False, True):
@@ -468,7 +474,7 @@ def find_loop_forms(
             with flint_precision(math.ceil(DIGITS[0] / math.log10(2.0))):
                 rows = [_rows_of_changed_robot(question, lengths.changed(question.robot, x), found.kept) for x in draws]
                 if all(row is not None for row in rows):
-                    return _recognise_entries(question, entries, rows, draws, ring)  # type: ignore[arg-type]
+                    return _recognise_entries(question, entries, tree, rows, draws, ring)  # type: ignore[arg-type]
         except (ModelError, UndecidedError):  # does not close, or not far from a dead point
             continue
     return {}
@@ -487,25 +493,63 @@ def _rows_of_changed_robot(question: Question, robot: Robot, kept: tuple[int, ..
 def _recognise_entries(
     question: Question,
     entries: Sequence[tuple[int, int]],
+    tree: Mapping[int, Mapping[int, Form | None]],
     rows: Sequence[dict[int, dict[int, arb]]],
     draws: Sequence[dict[str, float]],
     ring: Ring,
 ) -> dict[tuple[int, int], Form]:
-    """Forms of entries that LLL finds in the first draw of lengths and the second one confirms."""
+    """Forms of entries that LLL finds in the first draw of lengths and the second one confirms.
+
+    What has no simple form itself may differ by one from another coefficient of the row, of a parameter with its unit.
+    """
     degree = {"kg m^2": 2, "kg m": 1, "kg": 0}
     units = [degree.get(column.name.unit, 0) for column in question.columns]
     forms: dict[tuple[int, int], Form] = {}
     near = _lengths_near_links(question.robot)
     place = [_link_of_column(question, c) for c in range(len(units))]
+    missing = []
     for k, c in entries:
         values = [row[k].get(c) for row in rows]
         if any(x is None for x in values):
             continue
         groups = [near[place[c]], near[place[k]] | near[place[c]]]
-        form = recognise_form(values, draws, units[k] - units[c], ring, groups)
+        form = recognise_form(values, draws, units[k] - units[c], ring, groups)  # type: ignore[arg-type]
         if form is not None:
             forms[k, c] = form
+        else:
+            missing.append((k, c))
+    for k, c in missing:
+        alike = [d for d in rows[0][k] if units[d] == units[c] and all(d in row[k] for row in rows)]
+        for d in sorted(alike, key=lambda d: abs(place[d] - place[c])):
+            known = _form_by_tree(k, d, entries, tree, forms, ring)
+            off = [row[k][c] - row[k][d] for row in rows]
+            if known is None or any(x.contains(0) for x in off):
+                continue
+            form = recognise_form(off, draws, units[k] - units[c], ring, simple=True)
+            if form is not None:
+                forms[k, c] = known + form
+                break
     return forms
+
+
+def _form_by_tree(
+    k: int,
+    d: int,
+    entries: Sequence[tuple[int, int]],
+    tree: Mapping[int, Mapping[int, Form | None]],
+    forms: Mapping[tuple[int, int], Form],
+    ring: Ring,
+) -> Form | None:
+    """Form of column d in row k, the sum of the tree's rows by their shares; None while one of them is a number."""
+    total = ring.constant(0)
+    for c, row in tree.items():
+        if d not in row or (c != k and (k, c) not in entries):
+            continue
+        share, own = ring.constant(1) if c == k else forms.get((k, c)), row[d]
+        if share is None or own is None:
+            return None
+        total = total + share * own
+    return total
 
 
 def _link_of_column(question: Question, c: int) -> int:

@@ -386,7 +386,8 @@ def _symbolic_rows_of_loops(question: Question, rows: dict[int, dict[int, Number
         return {}
     ring = forms_of_tree[0].ring
     entries = [place for place in shares if place[0] != place[1]]
-    forms = find_loop_forms(question, found, entries, ring) if entries else {}
+    tree = {c: {d: x.form for d, x in row.items()} for c, row in rows.items()}
+    forms = find_loop_forms(question, found, entries, tree, ring) if entries else {}
     total: dict[int, dict[int, Number]] = {k: {} for k in found.kept}
     for (k, c), x in shares.items():
         form = ring.constant(1) if k == c else forms.get((k, c))  # without a form it stays a number

@@ -217,7 +217,7 @@ class Number:
         """Return a decimal or integer as a number of the same kind; numbers as they are."""
         if isinstance(other, Number):
             return other
-        form = None if self.form is None else self.form.ring.constant(Fraction(other))
+        form = None if self.form is None else self.form.ring.constant(_rational(Decimal(other)))
         return Number(Decimal(other), form)
 
     def __add__(self, other: Number | Decimal | int) -> Number:
@@ -263,6 +263,15 @@ class Number:
     def __bool__(self) -> bool:
         """Whether there is anything to write down: a form may be zero only for these values of the symbols."""
         return abs(self.value) >= ZERO if self.form is None else bool(self.form)
+
+
+def _rational(x: Decimal) -> Fraction:
+    """Rational number that a decimal stands for: 41/13 where it is a quotient of components of gravity."""
+    exact = Fraction(x)
+    if exact.denominator < 10**60:
+        return exact
+    near = exact.limit_denominator(10**40)
+    return near if abs(near - exact) <= abs(exact) / 10**100 else exact
 
 
 Vector = tuple[Number, Number, Number]
@@ -350,9 +359,13 @@ def numbers_of_robot(robot: Robot, *, symbolic: bool, smallest: Decimal = ZERO) 
 
 PRIMES = (2, 3, 5, 7)
 """Of the factor of a monomial."""
+USED = 80
+"""Digits of a number in which relations are looked for."""
 SMALLEST = 30
-"""Digits to which a relation must hold in the first geometry and, relative to its size, in the second one."""
-MOST = 45
+"""Of them may be left over; digits to which a relation must hold, relative to its size, in the second geometry."""
+SIMPLE = 30
+"""Most digits of information in a relation: a longer one fits any number."""
+MOST = 60
 """Terms of numerator and denominator together."""
 
 
@@ -362,19 +375,25 @@ def recognise_form(
     degree: int,
     ring: Ring,
     groups: Sequence[Collection[str]] = (),
+    *,
+    simple: bool = False,
 ) -> Form | None:
     """Form of this degree in the lengths whose values at two geometries are given; None where none is simple.
 
     Tried are rational numbers, monomials in all lengths and in the ring's cosines and sines (by their logarithms),
     homogeneous ratios with few terms in the lengths of each group, then products of a monomial in the lengths and a
-    polynomial in the cosines and sines. Lengths whose name is no generator of the ring are numbers and enter with that
-    value.
+    polynomial in the cosines and sines, then sums of such products; simple: no ratios. Lengths whose name is no
+    generator of the ring are numbers and enter with that value.
     """
     names = (*lengths[0], *ring.constants)
     fixed = [_ball(x) for x in ring.constants.values()]
     draws = [[*(_ball(x) for x in draw.values()), *fixed] for draw in lengths]
-    candidates = _candidates(values[0], names, draws[0], degree, [*groups, lengths[0]])
-    for candidate in itertools.chain(candidates, _separated_candidates(values, draws, len(lengths[0]))):
+    candidates = itertools.chain(
+        _candidates(values[0], names, draws[0], degree, [] if simple else [*groups, lengths[0]]),
+        _separated_candidates(values, draws, len(lengths[0])),
+        _mixed_candidates(values[0], names, draws[0], degree, len(lengths[0]), groups[0] if groups else ()),
+    )
+    for candidate in candidates:
         if all(_ratio_holds(candidate, x, draw) for x, draw in zip(values, draws, strict=True)):
             return _form_of_ratio(candidate, names, ring)
     return None
@@ -425,6 +444,26 @@ def _separated_candidates(
                 yield {(*top, *p): c for p, c in num.items()}, {(*below, *p): c for p, c in den.items()}
 
 
+def _mixed_candidates(
+    x: arb, names: Sequence[str], draw: Sequence[arb], degree: int, count: int, loop: Collection[str]
+) -> Iterator[tuple[Terms, Terms]]:
+    """Sums of lengths times cosines and sines, times a quotient of two lengths of the loop; and their reciprocals."""
+    angles = [p for d in range(3) for p in monomials(len(names) - count, d) if all(n < 2 for n in p[1::2])]
+    terms = [(*p, *a) for p in monomials(count, 1) for a in angles]
+    if abs(degree) != 1 or len(angles) == 1 or len(terms) > MOST:
+        return
+    for i, j in ((-1, -1), *itertools.permutations([k for k in range(count) if names[k] in loop], 2)):
+        y = x if i < 0 else x * draw[j] / draw[i]
+        for num, den in _ratio_candidates(y if degree > 0 else 1 / y, draw, terms, [(0,) * len(names)]):
+            top, below = (num, den) if degree > 0 else (den, num)
+            yield (top, below) if i < 0 else (_times(top, i), _times(below, j))
+
+
+def _times(terms: Terms, k: int) -> Terms:
+    """Terms times generator k."""
+    return {tuple(n + (i == k) for i, n in enumerate(powers)): c for powers, c in terms.items()}
+
+
 def _in_all_names(terms: Terms, some: Sequence[int], size: int) -> Terms:
     """Terms in some generators as terms in all of them."""
     total = {}
@@ -468,13 +507,13 @@ def integer_relations(values: Sequence[arb]) -> Iterator[tuple[int, ...]]:
     """Yield small integer vectors n with n . values = 0 to many digits, shortest first, of numbers with many digits."""
     from flint import fmpz_mat
 
-    digits = 2 * SMALLEST
-    scaled = [int(Decimal(x.mid().str(digits + 20, radius=False)).scaleb(digits)) for x in values]
+    scaled = [int(Decimal(x.mid().str(USED + 20, radius=False)).scaleb(USED)) for x in values]
     size = len(values)
     lattice = fmpz_mat([[int(i == j) for j in range(size)] + [scaled[i]] for i in range(size)]).lll()
     for i in range(size):
         row = [int(lattice[i, j]) for j in range(size + 1)]
-        if abs(row[-1]) < 10**SMALLEST and any(row[:-1]):
+        digits = sum(math.log10(size * (2 * abs(n) + 1)) for n in row[:-1] if n)
+        if abs(row[-1]) < 10**SMALLEST and 0.0 < digits <= SIMPLE:
             yield tuple(row[:-1])
 
 

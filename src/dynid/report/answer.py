@@ -11,6 +11,7 @@ import numpy as np
 from dynid.estimation.diagnostics.hypotheses import Diagnosis
 from dynid.estimation.identification import Identification, Origin
 from dynid.estimation.inference.between_logs import Agreement
+from dynid.estimation.options import Options
 from dynid.report.page import (
     ARROW,
     COLOURS,
@@ -248,13 +249,22 @@ class DataSection:
         return {
             "cutoff": None if result.cutoff is None else number_text(result.cutoff, 4),
             "reason": result.cutoff_reason,
-            "window": result.equation.options.window and number_text(result.equation.options.window, 3),
+            "window": _windows_text(result.equation.options),
             "model": result.model,
             "delay": 1e3 * result.delay,
             "found": found,
             "table": _logs_table(subject) if subject.replays else None,
             "spectra": spectra,
         }
+
+
+def _windows_text(options: Options) -> str:
+    """How long balances are, empty for models without."""
+    if not options.is_integral:
+        return ""
+    if options.spans:
+        return f"{len(options.spans)} windows of the list given"
+    return f"windows of {number_text(options.window_seconds, 3)} s that overlap"
 
 
 def _logs_table(subject: ReportSubject) -> Table:

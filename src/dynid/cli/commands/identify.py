@@ -147,7 +147,9 @@ def identify(
     ],
     *,
     model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
-    window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
+    window: Annotated[
+        str | None, typer.Option(help="of energy and momentum, s (from the motion if missing), or a list 0:0.5,0.5:1")
+    ] = None,
     quadrature: Annotated[
         str, typer.Option(help="of energy and momentum: smooth (order 8), or trapezoid (order 2)")
     ] = "smooth",
@@ -265,7 +267,8 @@ def identify(
         loaded, column or [], units or [], gear, gain, topic, header=header, rows=rows, **wiring
     )
     options: dict[str, Any] = {
-        "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
+        "window": log_options.parse_window(window), "friction": log_options.parse_friction(friction),
+        "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
         "friction_per_log": friction_per_log,
         "joints": None if joints is None else [name for name in joints.split(",") if name],

@@ -145,9 +145,12 @@ def show_logs(result: Identification, screen: Console) -> None:
         print_line(screen, f"filter: none; {result.cutoff_reason}")
     else:
         print_line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
-    window = result.equation.options.window
-    if window is not None:
-        print_line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
+    options = result.equation.options
+    if options.spans:
+        print_line(screen, f"{result.model} is balanced over {len(options.spans)} windows of the list given")
+    elif options.window is not None:
+        seconds = options.window_seconds
+        print_line(screen, f"{result.model} is balanced over windows of {seconds:.3g} s that overlap")
     if result.delay:
         print_line(screen, f"delay: torques are moved {1e3 * result.delay:.4g} ms back, as given")
 
@@ -488,7 +491,7 @@ def identification_json_data(result: Identification) -> dict[str, object]:
         "robot": result.robot.name,
         "locks": dict(result.robot.locks),
         "model": result.model,
-        "window": result.equation.options.window,
+        "window": [*map(list, result.equation.options.spans)] or result.equation.options.window,
         "estimator": result.estimator,
         "cutoff": result.cutoff,
         "cutoff_reason": result.cutoff_reason,

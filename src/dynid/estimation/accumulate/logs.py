@@ -306,7 +306,7 @@ def _control_loop_noise(surveys: tuple[Survey, ...], treatments: tuple[Treatment
 def block_seconds(surveys: tuple[Survey, ...], options: Options) -> float:
     """Seconds per block: a twelfth of the recordings, at least 0.1, at most one or two windows of a balance."""
     total = sum(len(s.samples) / s.rate for s in surveys)
-    return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (options.window or 0.0))))
+    return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (options.window_seconds if options.is_integral else 0.0))))
 
 
 def _with_default_window(
@@ -324,6 +324,8 @@ def _with_default_window(
     if options.window is None:
         band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
         options = replace(options, window=PERIODS / band)
+    if options.spans:
+        return options
     return replace(options, window=2 * options.half_window(treatments[0]) / treatments[0].row_writing_rate)
 
 

@@ -68,6 +68,8 @@ def accumulate(
                 break
         if collector.at_rest > LEAST_AT_REST * collector.rows:
             found.notes += [_describe_rest(100.0 * collector.at_rest / collector.rows)]
+        if most is None and 0 < collector.rows < len(equation.options.spans):
+            found.notes += [_describe_windows_left_out(equation.options, collector.rows, treatment)]
         found.notes += found.describe_positions_beyond_limits(equation.robot.joint_names)
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
             raise LogError(log.name, _explain_too_short(equation.options, seen, treatment, found))
@@ -87,6 +89,18 @@ def _describe_rest(percent: float) -> Message:
     )  # fmt: skip
 
 
+WINDOWS_LEFT_OUT = "windows_left_out"
+
+
+def _describe_windows_left_out(options: Options, used: int, treatment: Treatment) -> Message:
+    """Message on listed windows that gave no row."""
+    return Message(
+        WINDOWS_LEFT_OUT, "{out} of {listed} windows are left out: they are not inside the recording, gaps and the "
+        "filter's edges ({edge:.2g} s at each end) taken away", "give windows inside it",
+        out=len(options.spans) - used, listed=len(options.spans), edge=treatment.trimmed_samples / treatment.rate,
+    )  # fmt: skip
+
+
 def _explain_too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> Message:
     """Message on why a log gave no rows, with the remedy."""
     disordered = found.out_of_order + found.strays.count
@@ -96,6 +110,12 @@ def _explain_too_short(options: Options, seen: Survey, treatment: Treatment, fou
             "sort the file by its time, or name the column of time", disordered=disordered, rows=found.samples,
         )  # fmt: skip
     facts = {"rows": found.samples, "rate": seen.rate, "gaps": found.gaps, "cutoff": treatment.cutoff}
+    if options.spans:
+        return Message(
+            "windows_outside_log", "none of the windows lies inside it, gaps and the filter's edges ({edge:.2g} s at "
+            "each end) taken away", "give windows between its first and last instant, {begin:.4g} and {end:.4g} s",
+            edge=treatment.trimmed_samples / treatment.rate, begin=seen.samples.t[0], end=seen.samples.t[-1], **facts,
+        )  # fmt: skip
     if options.is_integral:
         half, samples = (
             options.half_window(treatment),

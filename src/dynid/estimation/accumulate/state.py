@@ -240,7 +240,7 @@ def merge_states(states: list[State]) -> State:
     for other in states[1:]:
         alike = (other.cutoff, other.delay, other.recipe) == (first.cutoff, first.delay, first.recipe)
         a, b = first.equation.options, other.equation.options
-        alike = alike and (a.model, a.window, a.quadrature) == (b.model, b.window, b.quadrature)
+        alike = alike and (a.model, a.window, a.spans, a.quadrature) == (b.model, b.window, b.spans, b.quadrature)
         if other.equation.names != first.equation.names or not alike:
             raise IdentificationError(
                 "states_not_mergeable", "only states of the same robot, columns, cut-off, delay and model can be "

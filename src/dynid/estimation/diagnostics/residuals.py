@@ -95,7 +95,7 @@ def find_tremors(
     """
     if not (state.kept and state.loop and equation.is_direct_drive and equation.torque_channels):
         return ()
-    window = equation.options.window if equation.options.is_integral else None
+    window = equation.options.window_seconds if equation.options.is_integral else None
     total = sum(block.factors[0].count for block in state.blocks) / sum(len(rows.t) for rows in state.kept)
     half = solution.free @ np.linalg.inv(solution.R)
     blocks = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -55,13 +55,18 @@ SMOOTH = ("viscous", "offset", "tanh", "spring", *HARMONICS)
 def write_model_rows(
     equation: Equation, prepared: PreparedWindow, stops: Array, treatment: Treatment, out: Array
 ) -> tuple[int, Array]:
-    """Rows of the model along a prepared motion, and the downsampled index of the first; out: memory to write in."""
+    """Rows of the model along a prepared motion, and the downsampled index of the first; out: memory to write in.
+
+    Where balances are listed, the sums from the first sample on, whose differences they are.
+    """
     options, motion = equation.options, prepared.motion
     if options.model == "torque" or options.has_reactions:
         return prepared.first, equation.write_torque_rows(motion, stops, prepared.measured, out=out)
     if options.model == "power":
         wide = equation.write_torque_rows(motion, stops, prepared.measured, out=out)
         return prepared.first, _sum_joint_rows(equation, wide, motion.v)
+    if options.spans:
+        return prepared.first, _cumulative_balances(equation, prepared, stops, treatment)
     half = options.half_window(treatment)
     if len(motion) <= 2 * half:
         return prepared.first + half, np.zeros((0, equation.channels[-1].stop))
@@ -254,7 +259,10 @@ def rows_of_log(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTask:
-    """All that is needed to write the rows of one window: `where` are those that count, at thinned indices."""
+    """All that is needed to write the rows of one window: `where` are those that count, at thinned indices.
+
+    ends (K, 2): thinned indices between which listed balances lie, which are not filtered.
+    """
 
     equation: Equation
     treatment: Treatment
@@ -272,6 +280,7 @@ class RowTask:
     trials: int = 0
     number: int = 0
     acceleration_sigma: Array | None = None
+    ends: NDArray[np.int64] | None = None
 
     def write_rows(self) -> Rows:
         """Write the rows of the window, filter and decimate them."""
@@ -282,12 +291,16 @@ class RowTask:
         first, wide = write_model_rows(self.equation, self.prepared, self.stops, treatment, memory)
         noise = self._row_changes_by_noise() if self.trials else None
         ends = (self.window.starts, self.window.ends)
-        core = _core_indices(self.window, treatment, self.half)
-        rows = filter_and_decimate_rows(wide, first, core, ends, treatment)
-        a = filter_and_decimate_rows(motion.a, self.prepared.first, core, ends, treatment)
         places = self.where[self.inside] - self.prepared.first
-        if not self.inside.all():
-            rows, a = rows[self.inside], a[self.inside]
+        if self.ends is not None:
+            begin, end = (self.ends - first).T
+            rows, a = wide[end] - wide[begin], motion.a[places]
+        else:
+            core = _core_indices(self.window, treatment, self.half)
+            rows = filter_and_decimate_rows(wide, first, core, ends, treatment)
+            a = filter_and_decimate_rows(motion.a, self.prepared.first, core, ends, treatment)
+            if not self.inside.all():
+                rows, a = rows[self.inside], a[self.inside]
         return Rows(
             self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], a, rows,
             self.settled[self.inside], self.good[self.inside], self.share[self.inside], noise,
@@ -425,7 +438,8 @@ def prepare_row_tasks(
     speed = np.clip(SLOW * seen.speed / equation.shapes.scale, STILL, REST[0])
     friction: FrictionState | None = None
     memory = [np.empty((0, equation.row_width))]  # used again by every window
-    has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None
+    spans = equation.options.spans
+    has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None and not spans
     if treatment.noise is not None:
         treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
     acceleration_sigma = acceleration_noise(treatment) if has_noise and not equation.options.is_integral else None
@@ -445,15 +459,18 @@ def prepare_row_tasks(
         if friction is None or window.starts:
             friction = FrictionState(equation, prepared, treatment.row_writing_rate)
         stops = friction.stops_along_window(prepared)
-        where = kept_indices(_core_indices(window, treatment, half), treatment)
+        ends = _ends_of_spans(spans, window, prepared, treatment, (begin, end)) if spans else None
+        where = (
+            kept_indices(_core_indices(window, treatment, half), treatment) if ends is None else ends.sum(axis=1) // 2
+        )
         if not len(where):
             continue
         t = prepared.motion.t[where - prepared.first]
-        inside = (t >= begin + guard) & (t < end - guard)
+        inside = (t >= begin + guard) & (t < end - guard) if ends is None else np.ones(len(t), dtype=np.bool_)
         if not inside.any():
             continue
         _count_used_rows(found, prepared, where[inside], treatment, equation, half)
-        settled = where[:, None] - half > friction.reached
+        settled = (where[:, None] - half if ends is None else ends[:, :1]) > friction.reached
         in_fit = np.ones(settled.shape)
         if rests:
             known = friction.is_known_after_rest(prepared.motion, speed, int(edge * treatment.row_writing_rate))
@@ -467,6 +484,7 @@ def prepare_row_tasks(
         yield RowTask(
             equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, in_fit,
             memory, _noise_trial_pieces(count) if has_noise else 0, count, acceleration_sigma,
+            ends,
         )  # fmt: skip
 
 
@@ -515,6 +533,31 @@ def _core_indices(window: Window, treatment: Treatment, half: int) -> tuple[int,
         stop = min(stop, window.first + len(window.samples) - trim)
     first = -(-start // step)
     return first, max(first, -(-stop // step))
+
+
+def _ends_of_spans(
+    spans: Sequence[tuple[float, float]],
+    window: Window,
+    prepared: PreparedWindow,
+    treatment: Treatment,
+    within: tuple[float, float],
+) -> NDArray[np.int64]:
+    """Thinned indices (K, 2) of the samples nearest to the ends of those spans whose middle lies in the window's core.
+
+    Spans that reach into the filter's edges of a recording, or beyond it, are left out.
+    """
+    t, half = prepared.motion.t, 0.5 / treatment.row_writing_rate
+    pairs = np.array(spans)
+    places = prepared.first + np.clip(np.searchsorted(t, pairs - half), 0, len(t) - 1)
+    first, last = _core_indices(window, treatment, 0)
+    middle = places.sum(axis=1) // 2
+    edge = window.first // treatment.downsampling_step, prepared.first + len(t)
+    trim = -(-treatment.trimmed_samples // treatment.downsampling_step)
+    low, high = edge[0] + trim * window.starts, edge[1] - trim * window.ends
+    good = (middle >= first) & (middle < last) & (places[:, 0] >= low) & (places[:, 1] < high)
+    good &= (pairs[:, 0] >= within[0] - half) & (pairs[:, 1] <= within[1] + half)
+    good &= np.abs(t[places - prepared.first] - pairs).max(axis=1) <= 2.0 * half
+    return np.asarray(places[good][np.argsort(middle[good], kind="stable")])
 
 
 class FrictionState:
