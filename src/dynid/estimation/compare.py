@@ -525,9 +525,9 @@ def compare_estimators(
     >>> import numpy as np
     >>> from dynid import Motion, compare_estimators, load_robot, simulate
     >>> robot = load_robot("one_link")
-    >>> t = np.arange(0.0, 10.0, 0.01)
-    >>> x = t[:, None]
-    >>> log = simulate(robot, Motion(t, np.sin(x), np.cos(x), -np.sin(x)), noise=0.01)
+    >>> t = np.arange(0.0, 4.0, 0.02)
+    >>> x = 2.0 * t[:, None]
+    >>> log = simulate(robot, Motion(t, np.sin(x), 2.0 * np.cos(x), -4.0 * np.sin(x)), noise=0.01)
     >>> comparison = compare_estimators(robot, log, friction=("viscous",))
     >>> comparison.reference.name
     'torque, wls'

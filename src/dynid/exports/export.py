@@ -113,7 +113,7 @@ def export(
     Examples
     --------
     >>> from dynid import export, load_robot
-    >>> written = export(load_robot("gautier3"), "arm.urdf")
+    >>> written = export(load_robot("scara"), "arm.urdf")
     >>> written.verification.passed
     True
     """

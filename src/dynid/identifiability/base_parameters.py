@@ -549,7 +549,7 @@ def compare_methods(
     --------
     >>> from dynid import compare_methods, load_robot
     >>> compare_methods(load_robot("one_link")).verdict
-    'nullspace, rules, qr, svd agree on the same 3 parameters'
+    'nullspace, rules, qr, svd agree on the same 2 parameters'
     """
 
     def run_method(method: str | None) -> BaseParameters:

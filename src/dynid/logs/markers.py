@@ -531,13 +531,14 @@ def angles_from_markers(
     Examples
     --------
     >>> import numpy as np
-    >>> from dynid import angles_from_markers, load_robot
+    >>> from dynid import Robot, angles_from_markers
     >>> t = np.linspace(0.0, 1.0, 50)
     >>> q = 0.5 * np.sin(3.0 * t)
     >>> c, s, r = np.cos(q), np.sin(q), 0.3
     >>> first = np.column_stack([r * c, r * s, 0.0 * q])
     >>> second = np.column_stack([-r * s, r * c, 0.0 * q])
-    >>> fit = angles_from_markers(load_robot("one_link"), t, np.stack([first, second], 1), ["1", "1"], start=[0.0])
+    >>> robot = Robot.from_mdh([{}])
+    >>> fit = angles_from_markers(robot, t, np.stack([first, second], 1), ["1", "1"], start=[0.0])
     >>> bool(np.allclose(fit.q[:, 0], q, atol=1e-6))
     True
     """

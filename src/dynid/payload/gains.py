@@ -89,7 +89,23 @@ class Gains(ResultWithFit):
         return self.fit.intervals(self.sigma)
 
     def value(self, name: str) -> float:
-        """Gain of one joint."""
+        """Gain of one joint.
+
+        Parameters
+        ----------
+        name : str
+            Name of the joint.
+
+        Returns
+        -------
+        float
+            The gain.
+
+        Raises
+        ------
+        IdentificationError
+            If there is no such joint.
+        """
         if name not in self.names:
             raise IdentificationError(
                 "unknown_joint", "there is no joint '{joint}' in these gains; joints are {joints}", joint=name,
@@ -118,7 +134,13 @@ class Gains(ResultWithFit):
         }
 
     def to_json(self) -> str:
-        """The gains as JSON text."""
+        """The gains as JSON text.
+
+        Returns
+        -------
+        str
+            What `facts` returns, as JSON.
+        """
         return json.dumps(self.facts(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:

@@ -392,7 +392,13 @@ class Payload(ResultWithFit):
         }
 
     def to_json(self) -> str:
-        """The payload as JSON text."""
+        """The payload as JSON text.
+
+        Returns
+        -------
+        str
+            What `facts` returns, as JSON.
+        """
         return json.dumps(self.facts(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:

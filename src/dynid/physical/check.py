@@ -129,8 +129,8 @@ def check_robot(
     Examples
     --------
     >>> from dynid import check_robot
-    >>> check_robot("puma560").faults
-    ()
+    >>> check_robot("puma560").faults[0].problem
+    'it has no mass'
     """
     robot = load_robot(source, xacro=xacro, package_path=package_path)
     robot = replace(robot, notes=(*robot.notes, *_describe_missing_meshes(Path(source), robot)))

@@ -336,7 +336,7 @@ def model_parameters(
     --------
     >>> from dynid import load_robot, model_parameters
     >>> model_parameters(load_robot("one_link"), unknown=()).count
-    3
+    2
     """
     words = split_unknown_words(robot, unknown)
     shape = declare_unknowns(robot, words)
@@ -376,7 +376,7 @@ def count_model_parameters(
     --------
     >>> from dynid import count_model_parameters, load_robot
     >>> count_model_parameters(load_robot("gautier3"), unknown=("D3",)).count
-    15
+    17
     """
     return count_parameters(declare_unknowns(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
 

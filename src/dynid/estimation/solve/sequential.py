@@ -312,7 +312,7 @@ class Sequential:
     >>> for k in range(200):
     ...     q, v, a = np.sin([0.1 * k]), np.cos([0.1 * k]), -np.sin([0.1 * k])
     ...     follower.update(q, v, a, tau=2.0 * a + 0.5 * v)
-    >>> round(follower.values[follower.names.index("Fv1")], 6)
+    >>> float(follower.values[follower.names.index("Fv1")].round(6))
     0.5
     """
 
