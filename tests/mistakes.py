@@ -107,7 +107,7 @@ MISTAKES = (
         "identify gripper.urdf opens.csv", ("'finger_left' moves", "--column", "--lock finger_left=POSITION"),
     ),
     Mistake(
-        "A log of two seconds", "Too short to tell the parameters apart.",
+        "A log of two seconds", "Too short to distinguish the parameters.",
         "identify arm.urdf short.csv",
         ("do not trust", "too short", "record 20 s or more", "next: dynid excite arm.urdf"), 1,
     ),

@@ -109,7 +109,7 @@ def test_masses_that_are_a_little_off_are_no_mistake(run: CommandLine, folder: P
         ("identify puma560 {log} --compare --urdf p.urdf", "--urdf: goes with a single result"),
         ("identify puma560 {log} --compare --unknown r", "--unknown: goes with a single result"),
         ("identify puma560 {log} --all", "--all goes with --compare"),
-        ("report {result} --units q=deg", "--units: says how logs are read; give some with --log"),
+        ("report {result} --units q=deg", "--units: says how to read logs; give some with --log"),
         ("report {result} --topic /joint_states --gear 50", "--gear, --topic: says how logs are read"),
         ("payload puma560 --loaded {result} --unloaded {other} --cutoff 5 --gain 2", "--cutoff, --gain: is about logs"),
         ("export {result} {folder}/out.c --lock 1=0.5", "--lock is for"),

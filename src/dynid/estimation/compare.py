@@ -275,7 +275,7 @@ def recommend_run(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, Me
     finished = [run for run in runs if run.result is not None]
     best = choose_run(finished)
     if best is None:
-        return None, Message("trust_none", "trust none of them: {reason}", reason=_explain_no_choice(finished))
+        return None, Message("trust_none", "do not trust any of them: {reason}", reason=_explain_no_choice(finished))
     reasons = [_explain_choice(best, finished), *_describe_chosen_run(best), *_caveats_from_other_runs(best, runs)]
     text = "; ".join(f"{{reasons[{k}]}}" for k in range(len(reasons)))
     return best, Message("trust_run", text, model=best.model, estimator=best.estimator, reasons=reasons)
@@ -328,15 +328,15 @@ def _explain_choice(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Mes
         rivals = sum(run.error <= max(TIE * best.error, best.error + NOTHING) for run in allowed) - 1
         text += "the smallest"
         if rivals:
-            text += " ({rivals} more " + ("is" if rivals == 1 else "are") + " as good, its deviations are no larger)"
+            text += " ({rivals} more " + ("is" if rivals == 1 else "are") + " as good, its standard deviations are no larger)"
         return Message("smallest_error", text, rivals=rivals, **facts)
     text += "as good as the smallest ({smallest:.4f}, {other})"
     facts |= {"smallest": first.error, "other": first.name}
     if first.estimator == "ridge":
-        return Message("tie_with_ridge", text + ", which leans on nominal values", **facts)
+        return Message("tie_with_ridge", text + ", which relies on nominal values", **facts)
     if first.relative_deviation > ALIKE * best.relative_deviation + EXACT:
-        return Message("tie_with_smaller_deviations", text + " and its deviations are smaller", **facts)
-    return Message("tie_with_plain_way", text + ", and so are its deviations", **facts)
+        return Message("tie_with_smaller_deviations", text + " and its standard deviations are smaller", **facts)
+    return Message("tie_with_plain_way", text + ", and so are its standard deviations", **facts)
 
 
 def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
@@ -387,7 +387,7 @@ def _caveats_from_other_runs(best: EstimatorRun, runs: Sequence[EstimatorRun]) -
             percent=100 * AGREES, some=[f"{name} ({100.0 * share:.0f} %)" for name, share in far.items()],
         ))  # fmt: skip
     elif len(others) > 1:
-        caveats.append(Message("runs_agree", "the others agree with it within their deviations", agreement=apart))
+        caveats.append(Message("runs_agree", "the others agree with it within their standard deviations", agreement=apart))
     return caveats
 
 
@@ -400,7 +400,7 @@ def _outlier_caveats(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Mess
     if off > (1.0 - AGREES) * len(distances):
         what = "huber differs from wls in {off} of {count} base parameters"
     elif sharper > SHARPER and wls.relative_deviation > huber.relative_deviation + EXACT:
-        what = "deviations of huber are {sharper:.1f} times smaller than those of wls"
+        what = "standard standard deviations of huber are {sharper:.1f} times smaller than those of wls"
     else:
         return []
     facts = {"off": off, "count": len(distances), "sharper": sharper}
@@ -422,7 +422,7 @@ def _acceleration_noise_caveats(torque: EstimatorRun, momentum: EstimatorRun | N
     if better > TIE and torque.error > momentum.error + NOTHING:
         what = "momentum predicts better than torque ({momentum:.4f} and {torque:.4f})"
     elif sharper > SHARPER and torque.relative_deviation > momentum.relative_deviation + EXACT:
-        what = "deviations of momentum are {sharper:.1f} times smaller than those of torque"
+        what = "standard standard deviations of momentum are {sharper:.1f} times smaller than those of torque"
     else:
         return []
     return [Message("noisy_accelerations", what + why, **facts)]

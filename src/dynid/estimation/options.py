@@ -103,7 +103,7 @@ class Options:
             )  # fmt: skip
         if self.prefer is not None and self.estimator == "recursive":
             raise IdentificationError(
-                "recursive_with_preference", "estimator 'recursive' goes joint by joint and needs the parameters in "
+                "recursive_with_preference", "estimator 'recursive' works joint by joint and needs the parameters in "
                 "standard order", "leave out {prefer}, or use 'wls'", prefer=Option("prefer"),
             )  # fmt: skip
         if self.intervals not in INTERVALS:
@@ -152,7 +152,7 @@ class Options:
         if not self.has_torques:
             if blocks:
                 raise IdentificationError(
-                    "friction_with_reaction_model", "the base does not feel friction:",
+                    "friction_with_reaction_model", "forces on the base do not depend on friction:",
                     "leave friction out with {model}", model=Option("model", "reaction"),
                 )  # fmt: skip
             if self.columns:

@@ -268,7 +268,7 @@ def _export_attempts(
 
 _BASE_NOTE = Message(
     "base_parameter_values",
-    "the values are base parameters under the names of standard ones: right torques, but no real bodies",
+    "the values are base parameters under the names of standard ones: correct torques, but physically impossible bodies",
 )
 
 

@@ -309,7 +309,7 @@ def base_parameters(
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
     if (prefer == "data") != (log is not None):
         raise ModelError(
-            "log_and_preference", "{data} and {log} go together", "give both, or names of parameters alone",
+            "log_and_preference", "{data} and {log} belong together", "give both, or names of parameters alone",
             data=Option("prefer", "data"), log=Option("log"),
         )  # fmt: skip
     preferred = () if prefer is None or prefer == "data" else _preferred_columns(question, prefer)
@@ -641,7 +641,7 @@ def find_rank_warnings(
     if differing:
         counts = [len(x.regrouping.kept) for x in (result, *others)]
         warnings.append(Message(
-            "sample_draws_disagree", "independent draws of samples disagree on {parameters} ({counts} base "
+            "sample_draws_disagree", "independent random samples disagree on {parameters} ({counts} base "
             "parameters).", REMEDY, parameters=[names[k] for k in differing], counts=counts, exact=EXACT,
         ))  # fmt: skip
     return tuple(warnings)

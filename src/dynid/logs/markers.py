@@ -338,7 +338,7 @@ class _ReducedNormalEquations:
         moved = np.abs(self.back @ open_ways).max(axis=(0, 2), initial=0.0) > 1e-3
         if moved.any():
             raise DynidError(
-                "marker_zero_undetermined", "markers leave the zero of joint {joints} open:",
+                "marker_zero_undetermined", "markers do not determine the zero of joint {joints}:",
                 "show more of them in the known posture, or give their offsets or the camera's pose",
                 joints=names_of_masked_joints(carried, moved),
             )  # fmt: skip
@@ -361,7 +361,7 @@ def refuse_hidden_joints(carried: MarkerCarriers, hidden: NDArray[np.bool_]) -> 
     never = np.asarray(hidden.all(axis=0))
     if never.any():
         raise DynidError(
-            "markers_insufficient", "the markers never tell joints {joints} apart",
+            "markers_insufficient", "the markers never distinguish joints {joints}",
             "put markers on more links, or three that do not lie on a line on the last one",
             joints=names_of_masked_joints(carried, never),
         )  # fmt: skip

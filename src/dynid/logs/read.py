@@ -690,7 +690,7 @@ GearLike = float | Sequence[float] | Sequence[Sequence[float]] | Array
 
 
 IN_CURRENT = Message(
-    "torques_in_current", "tau is a current, used as it is: parameters come in units of current",
+    "torques_in_current", "tau is a current, used as it is: parameters are in units of current",
     "{gain} gives Nm per A", gain=Option("gain"),
 )  # fmt: skip
 """Note on a log without torques."""

@@ -257,7 +257,7 @@ def identify_gains(
         known = np.full((len(set(runs.loads[runs.loads >= 0])), 10), np.nan)
     if not runs.state.equation.is_direct_drive:
         raise IdentificationError(
-            "gains_of_coupled_motors", "gains of coupled motors (gear as a matrix) cannot be told joint by joint",
+            "gains_of_coupled_motors", "gains of coupled motors (gear as a matrix) cannot be determined joint by joint",
         )  # fmt: skip
     if on_progress is not None:
         on_progress("solving", 1.0)
@@ -444,7 +444,7 @@ def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
         if np.isfinite(g) and h > 0.5 * abs(g):
             warnings.append(Message(
                 "gain_hardly_known", "the gain of joint {joint} is hardly known ({gain:.3g} +- {half_width:.2g}):",
-                "use a heavier payload, farther from its axis, or livelier motions", **facts,
+                "use a heavier payload, farther from its axis, or more exciting motions", **facts,
             ))  # fmt: skip
         elif g < 0.0:
             warnings.append(Message(

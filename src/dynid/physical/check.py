@@ -53,7 +53,7 @@ class Fault:
     @property
     def message(self) -> Message:
         """Message on the fault."""
-        felt = "torques feel it" if self.matters else "torques cannot feel it"
+        felt = "torques feel it" if self.matters else "no effect on torques"
         return Message(
             self.problem.code, "link {link}: {problem} ({felt})", **self.problem.facts, link=self.link,
             problem=self.problem, felt=felt, matters=self.matters,

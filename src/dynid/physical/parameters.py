@@ -142,7 +142,7 @@ def find_active_bounds(robot: Robot, problem: Problem, prior: Prior, found: Foun
 def _describe_binding(x: Array, prior: Array, w: Array) -> Message:
     """Message on what w'Pw -> 0 means: the mass vanishes, or all of it lies in a plane."""
     if x[9] < 1e-2 * prior[9]:
-        return Message("mass_not_positive", "the data ask for no mass, or a negative one")
+        return Message("mass_not_positive", "the data suggest no mass, or a negative one")
     n = w[:3] / max(float(np.linalg.norm(w[:3])), 1e-300)
     axis = int(np.argmax(np.abs(n)))
     first, second, third = ("YY", "ZZ", "XX"), ("XX", "ZZ", "YY"), ("XX", "YY", "ZZ")

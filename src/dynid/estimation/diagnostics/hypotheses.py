@@ -879,7 +879,7 @@ class ReadingWords:
                 yield "sign", f"the position of {_joint_list_text(q)} has the wrong sign"
         zeros = [f"{names[j]} by {-np.degrees(x):.0f} deg" for j, x in enumerate(r.zero) if x]
         if zeros:
-            yield "zero", f"the zero is off of {_joint_list_text(zeros)}"
+            yield "zero", f"the zero is wrong at {_joint_list_text(zeros)}"
         if r.gravity is not None:
             g, now = np.round(r.gravity, 4) + 0.0, np.array(self.robot.gravity)
             size = float(np.linalg.norm(now))

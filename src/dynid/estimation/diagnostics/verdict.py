@@ -396,7 +396,7 @@ def _reversal_reasons(evidence: Evidence) -> list[Reason]:
     if evidence.is_plate:
         said = Message(
             "forces_reversed", NEGATIVE + "; the sign of the forces is probably reversed (sense)",
-            "turn the sense of the force plate round in its description, then identify again", **facts,
+            "reverse the sense of the force plate in its description, then identify again", **facts,
         )  # fmt: skip
         return [Reason(said, "do not trust", "identify")]
     options = [Option("sign", f"tau.{joint}") for joint in evidence.torque_joints]
@@ -457,7 +457,7 @@ def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
 RECORD_LONGER, LONGER = "record 20 s or more of exciting motion, which this command designs", Option("duration", 20)
 
 FEW_BLOCKS = Message(
-    "no_jackknife", "there are too few blocks of time for the jackknife: deviations are the textbook ones",
+    "no_jackknife", "there are too few blocks of time for the jackknife: standard deviations are those of the textbook formula",
     "record longer",
 )  # fmt: skip
 
@@ -498,7 +498,7 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
     known = (Option("gain", gains),) if len(gains) == len(joints) else ()
     if evidence.in_current:
         said = Message(
-            "torques_are_currents", "the torques are currents: parameters and deviations are in units of current, not "
+            "torques_are_currents", "the torques are currents: parameters and standard deviations are in units of current, not "
             "in kg m and kg m^2", "give the drive gains in N m per A ({gain}), or identify them (dynid gains)",
             gain=gain,
         )  # fmt: skip
@@ -618,7 +618,7 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
         reasons.append(Reason(said, "usable", "excite", excitation))
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
         said = Message(
-            "few_time_blocks", "the deviations rest on {count} of time only", RECORD_LONGER,
+            "few_time_blocks", "the standard deviations rest on only {count} of time", RECORD_LONGER,
             blocks=evidence.groups, count=_count_text(evidence.groups, "block"),
         )  # fmt: skip
         reasons.append(Reason(said, "usable", "excite", (*excitation, LONGER)))
@@ -748,7 +748,7 @@ def with_bad_channels(verdict: Verdict, evidence: Evidence) -> Verdict:
     affected = [joint for joint in evidence.torque_joints if joint in named]
     others = [joint for joint in evidence.torque_joints if joint not in affected]
     scope = [Message(
-        "some_joints_affected", "only joint {some} is affected, the channels of {rest} are sound",
+        "some_joints_affected", "only joint {some} is affected, the channels of {rest} are not",
         some=_shorten_names(affected), rest=_shorten_names(others), joints=affected, others=others,
     )] if others else []  # fmt: skip
     step = verdict.next_step

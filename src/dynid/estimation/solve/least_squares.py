@@ -431,7 +431,7 @@ def _observable_constraints(
 ) -> tuple[Constraints | None, tuple[Message, ...]]:
     """Constraints on what the data can determine, and messages on those without effect."""
     what = (
-        "'{constraint}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
+        "'{constraint}' alone does not help: the parameter appears only in sums with others"
     )
     silent = tuple(
         Message("constraint_without_effect", what, constraint=text)

@@ -88,13 +88,13 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
     check_serial(robot)
     if equation.options.is_scalar:
         raise IdentificationError(
-            "recursion_with_summed_model", "model '{model}' adds up all joints, the recursion goes joint by joint",
+            "recursion_with_summed_model", "model '{model}' adds up all joints, but the recursion works joint by joint",
             "use {torque} or {momentum}, or {estimator}", model=equation.options.model,
             torque=Option("model", "torque"), momentum=Option("model", "momentum"), estimator=WLS,
         )  # fmt: skip
     if equation.base_channels:
         raise IdentificationError(
-            "recursion_with_base_forces", "the recursion goes joint by joint, not with forces on the base",
+            "recursion_with_base_forces", "the recursion works joint by joint, not with forces on the base",
             "use {estimator}", estimator=WLS,
         )  # fmt: skip
     joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
@@ -128,7 +128,7 @@ def levels_from_rows(
         left = [k for k in left if k not in kept]
     if left:
         raise IdentificationError(
-            "recursion_parameters_unseen", "no torque tells {parameters}", "use {estimator}",
+            "recursion_parameters_unseen", "no torque determines {parameters}", "use {estimator}",
             parameters=[names[k] for k in left], estimator=WLS,
         )  # fmt: skip
     found.reverse()
@@ -143,7 +143,7 @@ def check_serial(robot: Robot) -> None:
     if robot.closures or robot.couplings:
         raise IdentificationError(
             "closed_loops_or_couplings", "'{robot}' has closed loops or coupled joints: its torques are not block "
-            "triangular; the recursion goes on serial robots,", "use {estimator}", robot=robot.name, estimator=WLS,
+            "triangular; the recursion works only on serial robots,", "use {estimator}", robot=robot.name, estimator=WLS,
         )  # fmt: skip
     depth = _joint_depths(robot)
     alike = [name for j, name in enumerate(robot.joint_names) if depth.count(depth[j]) > 1]

@@ -648,7 +648,7 @@ def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -
     if robot.floating or robot.closures:
         what = "floats" if robot.floating else "has closed loops"
         raise IdentificationError(
-            "needs_open_fixed_robot", "'{robot}' {what}; sample by sample goes on open robots with a fixed base",
+            "needs_open_fixed_robot", "'{robot}' {what}; sequential identification needs an open robot on a fixed base",
             robot=robot.name, what=what,
         )  # fmt: skip
     blocks = (friction,) if isinstance(friction, str) else tuple(friction)
@@ -718,7 +718,7 @@ def _prior_rows(
     else:
         values, sigma = (np.array([prior[name][k] for name in known], dtype=np.float64) for k in (0, 1))
         if not (sigma > 0.0).all():
-            raise IdentificationError("prior_deviations_not_positive", "the prior's deviations must be positive")
+            raise IdentificationError("prior_deviations_not_positive", "the prior's standard deviations must be positive")
         A = np.diag(1.0 / sigma)
     rows = np.zeros((len(A), len(names)))
     rows[:, [names.index(name) for name in known]] = A

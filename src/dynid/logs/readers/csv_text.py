@@ -164,10 +164,10 @@ def read_header(
             "does it)",
         )  # fmt: skip
     if b"\x00" in head:
-        raise LogError(log, "not_text", "this is no text but binary data{hint}", hint=hint)
+        raise LogError(log, "not_text", "this is binary data, not text{hint}", hint=hint)
     if b"\n" not in head and len(head) == HEAD:
         raise LogError(
-            log, "not_text_table", "there is no end of a line in the first megabyte: no table of text{hint}", hint=hint,
+            log, "not_text_table", "there is no line end in the first megabyte: this is not a text table{hint}", hint=hint,
         )  # fmt: skip
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     columns, delimiter, used, notes = (
@@ -629,7 +629,7 @@ def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: i
             if not block.endswith(NEWLINE):
                 rest = file.readline(HEAD)
                 if len(rest) == HEAD and not rest.endswith(NEWLINE):
-                    raise LogError(log, "not_text_table", "a line is longer than a megabyte: no table of text")
+                    raise LogError(log, "not_text_table", "a line is longer than a megabyte: this is not a text table")
                 block += rest
             done = _share_read(log, file)
             following = file.read(size)
@@ -856,7 +856,7 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
                 )  # fmt: skip
 
 
-_OTHER_ROWS = "mend it, or take other rows with {rows}"
+_OTHER_ROWS = "correct it, or use other rows with {rows}"
 
 
 def _guess_cell_mistake(cells: int, count: int, delimiter: str) -> str:
