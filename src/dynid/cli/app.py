@@ -70,7 +70,9 @@ class _Command(TyperCommand):
             old, equals, value = word.partition("=")
             if old in renamed:
                 words[k] = f"{renamed[old]}{equals}{value}"
-                typer.echo(f"dynid: {old} is now {renamed[old]}; the old name goes with the next version", err=True)
+                typer.echo(
+                    f"dynid: {old} is now {renamed[old]}; the old name will be removed in the next version", err=True
+                )
         words = name_outputs(words) if self.name == "identify" else words
         return super().parse_args(ctx, words if ctx.resilient_parsing else project.complete_words(self, ctx, words))
 
@@ -81,7 +83,8 @@ def _project_option() -> Any:
 
     def command(
         project: Annotated[
-            Path | None, typer.Option(help="project file with options (default: dynid.toml if it exists; none for no file)")
+            Path | None,
+            typer.Option(help="project file with options (default: dynid.toml if it exists; none for no file)"),
         ] = None,
     ) -> None: ...
 

@@ -227,7 +227,7 @@ def parse_validation(words: Sequence[str], reader: LogReader) -> list[Log] | flo
     shares = [word for word in words if not Path(word).exists() and re.fullmatch(NUMBER, word)]
     if shares and len(words) > 1:
         raise DynidError(
-            "share_mixed_with_logs", "--validate {shares}: a share to hold out stands alone; it cannot be joined with "
+            "share_mixed_with_logs", "--validate {shares}: a share to hold out cannot be combined with "
             "logs", shares=shares[0],
         )  # fmt: skip
     if not shares:

@@ -328,7 +328,8 @@ def _explain_choice(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Mes
         rivals = sum(run.error <= max(TIE * best.error, best.error + NOTHING) for run in allowed) - 1
         text += "the smallest"
         if rivals:
-            text += " ({rivals} more " + ("is" if rivals == 1 else "are") + " as good, its standard deviations are no larger)"
+            verb = "is" if rivals == 1 else "are"
+            text += " ({rivals} more " + verb + " as good, with standard deviations that are no smaller)"
         return Message("smallest_error", text, rivals=rivals, **facts)
     text += "as good as the smallest ({smallest:.4f}, {other})"
     facts |= {"smallest": first.error, "other": first.name}
@@ -356,8 +357,8 @@ def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
         ))  # fmt: skip
     if best.estimator == "ridge":
         remarks.append(Message(
-            "leans_on_nominal_values", "its values lean on the nominal ones of the robot file, and its deviations do "
-            "not say by how much",
+            "leans_on_nominal_values", "its values rely on the nominal ones of the robot file, and its standard "
+            "deviations do not say by how much",
         ))  # fmt: skip
     return remarks
 
@@ -383,11 +384,13 @@ def _caveats_from_other_runs(best: EstimatorRun, runs: Sequence[EstimatorRun]) -
     far = {name: share for name, share in apart.items() if share < AGREES}
     if far:
         caveats.append(Message(
-            "runs_disagree", "fewer base parameters than {percent:.0f} % agree with it in {some}", agreement=far,
+            "runs_disagree", "fewer than {percent:.0f} % of the base parameters agree with it in {some}", agreement=far,
             percent=100 * AGREES, some=[f"{name} ({100.0 * share:.0f} %)" for name, share in far.items()],
         ))  # fmt: skip
     elif len(others) > 1:
-        caveats.append(Message("runs_agree", "the others agree with it within their standard deviations", agreement=apart))
+        caveats.append(
+            Message("runs_agree", "the others agree with it within their standard deviations", agreement=apart)
+        )
     return caveats
 
 
@@ -417,7 +420,7 @@ def _acceleration_noise_caveats(torque: EstimatorRun, momentum: EstimatorRun | N
         return []
     better = torque.error / max(momentum.error, 1e-300)
     sharper = torque.relative_deviation / max(momentum.relative_deviation, 1e-300)
-    why = ": noise of the accelerations is felt, a lower cut-off would spare torque from it"
+    why = ": noise of the accelerations matters; a lower cut-off would help"
     facts = {"momentum": momentum.error, "torque": torque.error, "sharper": sharper}
     if better > TIE and torque.error > momentum.error + NOTHING:
         what = "momentum predicts better than torque ({momentum:.4f} and {torque:.4f})"

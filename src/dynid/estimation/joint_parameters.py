@@ -161,7 +161,7 @@ def refuse_unidentifiable(robot: Robot, relation: SensorRelation) -> None:
         some = "; ".join(" ".join(s) for s in sets[:6]) + (f" and {len(sets) - 6} more" if len(sets) > 6 else "")
         raise IdentificationError(
             "channels_insufficient", "the channels {channels} do not determine {parameters} of the joint torques; the "
-            "smallest sets that would do: {some}", "{partial} estimates what these channels show",
+            "smallest sufficient sets: {some}", "{partial} estimates what these channels show",
             channels=relation.reaction.question.channels or (), parameters=list(relation.lost), some=some, sets=sets,
             partial=Option("partial", True),
         )  # fmt: skip

@@ -268,7 +268,8 @@ def _export_attempts(
 
 _BASE_NOTE = Message(
     "base_parameter_values",
-    "the values are base parameters under the names of standard ones: correct torques, but physically impossible bodies",
+    "the values are base parameters under the names of standard ones: correct torques, but physically impossible "
+    "bodies",
 )
 
 

@@ -400,7 +400,7 @@ def _find_certified(question: Question, seed: int) -> BaseParameters:
     warning = Message(
         "exact_and_samples_disagree", "the frames of this file are known to the precision of a float only, and the "
         "exact method keeps {exact} parameters where samples keep {sampled}: axes that should meet or be parallel "
-        "miss by rounding; the sampled result is given", exact=exact.count, sampled=sampled.count,
+        "miss each other by rounding; the sampled result is given", exact=exact.count, sampled=sampled.count,
     )  # fmt: skip
     return replace(sampled, warnings=(*sampled.warnings, warning))
 
@@ -632,8 +632,8 @@ def find_rank_warnings(
         ))  # fmt: skip
     if result.uncertain:
         warnings.append(Message(
-            "rank_limited_by_rounding", "rounding may decide whether {parameters} can be identified: loops close to "
-            "rounding only, and what is left of these columns is below {share:.0e} times its effect.",
+            "rank_limited_by_rounding", "rounding may decide whether {parameters} can be identified: loops close only "
+            "up to rounding, and what is left of these columns is below {share:.0e} times its effect.",
             REMEDY, parameters=[names[k] for k in result.uncertain], share=UNCERTAIN, exact=EXACT,
         ))  # fmt: skip
     kept = set(result.regrouping.kept)

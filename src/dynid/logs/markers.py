@@ -408,7 +408,7 @@ def marker_warnings(
     if unjudged:
         notes.append(Message(
             "marker_deviations_unknown", "there are just enough markers to find the joints, none to judge the fit: "
-            "deviations are unknown",
+            "standard deviations are unknown",
         ))  # fmt: skip
     return tuple(notes)
 

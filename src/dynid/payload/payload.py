@@ -308,7 +308,8 @@ class Payload(ResultWithFit):
         excess, deviation = _triangle_violation(p, self.parameter_covariance)
         if excess + self.quantile * deviation < -CERTAIN:
             told.append(Message(
-                "payload_inertia_impossible", "the payload's inertia is physically impossible: its largest principal moment exceeds "
+                "payload_inertia_impossible", "the payload's inertia is physically impossible: its largest principal "
+                "moment exceeds "
                 "the sum of the two others by {excess:.2g} +- {half_width:.1g} kg m^2", excess=-2.0 * excess,
                 half_width=2.0 * self.quantile * deviation,
             ))  # fmt: skip
@@ -360,7 +361,7 @@ class Payload(ResultWithFit):
         """
         if name not in self.names:
             raise IdentificationError(
-                "payload_parameter_undetermined", "the data do not tell '{parameter}' of the payload; they tell "
+                "payload_parameter_undetermined", "the data do not determine '{parameter}' of the payload, but "
                 "{parameters}", parameter=name, parameters=list(self.names),
             )  # fmt: skip
         return float(self.values[self.names.index(name)])
@@ -625,7 +626,8 @@ def check_payload_parameters(parameters: object) -> Array:
     P = pseudo_inertia(p)
     if np.linalg.eigvalsh(P).min() < -1e-6 * np.abs(P).max():
         raise IdentificationError(
-            "payload_not_physical", "the inertia of this payload is physically impossible: about its centre of mass, each "
+            "payload_not_physical", "the inertia of this payload is physically impossible: about its centre of mass, "
+            "each "
             "principal moment is at most the sum of the two others",
         )  # fmt: skip
     return p

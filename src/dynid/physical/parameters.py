@@ -426,8 +426,8 @@ class PhysicalParameters:
         ]  # fmt: skip
         if free:
             reasons.append(Message(
-                "masses_of_prior", "the data hardly show the masses of {links}: these are the prior's; {ranges} says "
-                "how far they can be moved", links=free, ranges=Wording(".ranges", "--ranges"),
+                "masses_of_prior", "the data hardly show the masses of {links}: these are the prior's; {ranges} shows "
+                "their ranges", links=free, ranges=Wording(".ranges", "--ranges"),
             ))  # fmt: skip
         if "bodies_fit_worse" in codes:
             growth = float(np.nanmax(self.nrmse_after / self.nrmse_before)) - 1.0

@@ -241,7 +241,7 @@ class SpreadSection(_FleetSection):
         count = len(set(different["robot"]))
         said = f"{count} robots differ from the others, in what the first table lists." if count else (
             "No robot differs from the others." if len(fleet.robots) >= FEWEST_ALIKE else
-            f"Fewer than {FEWEST_ALIKE} robots: whether one differs from the others is not told."
+            f"Fewer than {FEWEST_ALIKE} robots: too few to say whether one differs from the others."
         )  # fmt: skip
         return _Part([said, text], [_spread_figure(per_robot)], tables)
 

@@ -37,7 +37,9 @@ def actuators(
         str, typer.Option(help="age of the positions with which a drive closes its loop, s; auto: estimated")
     ] = "0",
     polish: Annotated[int, typer.Option(help="rollouts in MuJoCo for Gauss-Newton after the linear estimate")] = 0,
-    links: Annotated[str | None, typer.Option(help="links whose masses are identified too: NAME,NAME,... or all")] = None,
+    links: Annotated[
+        str | None, typer.Option(help="links whose masses are identified too: NAME,NAME,... or all")
+    ] = None,
     cutoff: Annotated[float | None, typer.Option(help="cut-off frequency, Hz (default: automatic)")] = None,
     out: Annotated[Path | None, typer.Option(help="the result, for dynid export and report (.json)")] = None,
     mjcf: Annotated[Path | None, typer.Option(help="the robot's MJCF with new values in place (.xml)")] = None,

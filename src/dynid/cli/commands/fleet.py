@@ -47,7 +47,9 @@ def fleet(
     baseline: Annotated[
         int | None, typer.Option(help="first periods of each robot that are its reference (default: 4, at most half)")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="folder of states and results; a stopped run continues there")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder of states and results; a stopped run continues there")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="processes on this machine (default: one per core)")] = None,
     scheduler: Annotated[str | None, typer.Option(help="address of a Dask scheduler: tcp://head:8786")] = None,
     robots: Annotated[

@@ -152,7 +152,9 @@ def identify(
         str, typer.Option(help="of energy and momentum: smooth (order 8), or trapezoid (order 2)")
     ] = "smooth",
     sensor: SensorOption = None,
-    partial: Annotated[bool, typer.Option("--partial", help="continue although the plate does not determine everything")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="continue although the plate does not determine everything")
+    ] = False,
     unknown: Annotated[str | None, typer.Option(help="lengths and angles that are unknown: r, d3, or symbols")] = None,
     friction: Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")] = "auto",
     rotor_inertia: Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")] = True,
@@ -315,7 +317,9 @@ def identify(
 def init(
     robot: Annotated[
         str | None,
-        typer.Argument(help="a robot file or name (default: the one in this folder)", autocompletion=complete_robot_name),
+        typer.Argument(
+            help="a robot file or name (default: the one in this folder)", autocompletion=complete_robot_name
+        ),
     ] = None,
     logs: Annotated[
         list[str] | None, typer.Argument(metavar="[LOG]...", help="recordings (default: those in this folder)")

@@ -72,9 +72,7 @@ def excite(
         float | None,
         typer.Option(help="standard deviation of the noise on every row (default: 1; criterion v: 1 % of each effort)"),
     ] = None,
-    after: Annotated[
-        Path | None, typer.Option(help="a result of identify; the motion complements its data")
-    ] = None,
+    after: Annotated[Path | None, typer.Option(help="a result of identify; the motion complements its data")] = None,
     target: Annotated[
         str | None, typer.Option(help="what is to become known: names (M6,Fv3), payload or unidentifiable")
     ] = None,

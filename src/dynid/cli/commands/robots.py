@@ -204,9 +204,7 @@ def unknown(
     result: Annotated[
         Path | None, typer.Option(help="a result of dynid identify --unknown: lengths that follow from its values")
     ] = None,
-    known: Annotated[
-        list[str] | None, typer.Option(help="a known inertial parameter: NAME=VALUE, repeatable")
-    ] = None,
+    known: Annotated[list[str] | None, typer.Option(help="a known inertial parameter: NAME=VALUE, repeatable")] = None,
     rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = False,
     seed: Annotated[int, typer.Option(min=0, help="of the random points of --count-only")] = 0,
     lock: LockOption = None,

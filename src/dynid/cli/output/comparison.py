@@ -82,8 +82,8 @@ def show_comparison(compared: Comparison, screen: Console, *, every: bool = Fals
     say = terminal.print_line
     say(
         screen,
-        f"NRMSE: mean error of the joint torques on {compared.source}, alike for all runs; deviation: median sigma "
-        f"over value of the base parameters; agree: share of them within three combined deviations of "
+        f"NRMSE: mean error of the joint torques on {compared.source}, alike for all runs; deviation: median relative "
+        f"standard deviation of the base parameters; agree: share of them within three combined standard deviations of "
         f"{compared.reference.name}",
     )
     for run in compared.refused:

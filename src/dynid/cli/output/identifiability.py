@@ -379,7 +379,9 @@ def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
             screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
     if answer.channels:
         sets = "; ".join(" ".join(some) for some in answer.channels)
-        screen.print(f"  smallest sets of channels that determine all of theta_d: {sets}", highlight=False, soft_wrap=True)
+        screen.print(
+            f"  smallest sets of channels that determine all of theta_d: {sets}", highlight=False, soft_wrap=True
+        )
     else:
         screen.print("  no set of channels determines all of theta_d", highlight=False)
 

@@ -348,7 +348,10 @@ def show_check(found: Check, screen: Console) -> None:
     if len(bad) > len(felt):
         print_line(screen, f"not felt: {', '.join(x for x in found.bodies if x in bad - felt)}")
     if found.mended is not None:
-        print_line(screen, "physically possible bodies with the same joint torques exist: `--out mended.toml` writes the nearest ones")
+        print_line(
+            screen,
+            "physically possible bodies with the same joint torques exist: `--out mended.toml` writes the nearest ones",
+        )
     elif found.impossible:
         print_line(screen, "no physically possible bodies give the joint torques of this file")
 

@@ -317,7 +317,8 @@ def _with_default_window(
         return options
     if not all(choice.series for choice in choices):
         raise IdentificationError(
-            "model_needs_time_order", "model '{model}' integrates over time, but the rows are postures that are not ordered in time",
+            "model_needs_time_order", "model '{model}' integrates over time, but the rows are postures that are not "
+            "ordered in time",
             "use {torque} or {power}", model=options.model, torque=Option("model", "torque"),
             power=Option("model", "power"),
         )  # fmt: skip

@@ -143,7 +143,8 @@ def check_serial(robot: Robot) -> None:
     if robot.closures or robot.couplings:
         raise IdentificationError(
             "closed_loops_or_couplings", "'{robot}' has closed loops or coupled joints: its torques are not block "
-            "triangular; the recursion works only on serial robots,", "use {estimator}", robot=robot.name, estimator=WLS,
+            "triangular; the recursion works only on serial "
+            "robots,", "use {estimator}", robot=robot.name, estimator=WLS,
         )  # fmt: skip
     depth = _joint_depths(robot)
     alike = [name for j, name in enumerate(robot.joint_names) if depth.count(depth[j]) > 1]
@@ -251,16 +252,17 @@ def _check_rank_of_block(block: Array, D: Array, i: int, levels: Levels, unknown
         )
         if regrouping is None:
             return
-        kept, why = regrouping.kept, " but for noise of the sensors"
+        kept, why = regrouping.kept, " except for sensor noise"
     places = set(range(len(own))) - set(kept)
     if regrouping is not None:  # and what these cannot be told from
         places |= {k for row, k in zip(regrouping.matrix, kept, strict=True) if np.count_nonzero(row) > 1}
     some = [own[k] for k in sorted(places)]
     together = find_regrouping(stack_weighted_rows(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
     raise IdentificationError(
-        LACKS_RANK, "the recursion stops at joint '{joint}': along this motion its own torque does not tell {joined} "
-        "apart{why} (rank {rank} of {columns}; Ha, Ko & Kwon, eq. 2.30)", "all joints together do: use {estimator}"
-        if together else "nor do all joints together: move otherwise", joint=levels.joints[levels.order[i]],
+        LACKS_RANK, "the recursion stops at joint '{joint}': along this motion its own torque does not distinguish "
+            "{joined}{why} (rank {rank} of {columns}; Ha, Ko & Kwon, eq. 2.30)", "all joints together do: use "
+            "{estimator}"
+        if together else "nor do all joints together: record another motion", joint=levels.joints[levels.order[i]],
         parameters=some, joined=" and ".join(some), why=why, rank=len(kept), columns=len(own), estimator=WLS,
     )  # fmt: skip
 
@@ -356,8 +358,9 @@ def compare_with_batch(
     apart = np.abs(recursion.values - batch.values) / (np.hypot(recursion.sigma, batch.sigma) + smallest)
     k = int(np.argmax(apart))
     note = Message(
-        "recursion_compared_with_wls", "beside the recursion, all joints together (wls): they differ by at most "
-        "{apart:.2g} combined deviations ({parameter}: {recursive:.5g} and {wls:.5g}); validation NRMSE {nrmse:.4f}, "
+        "recursion_compared_with_wls", "compared with all joints together (wls), the recursion differs by at most "
+        "{apart:.2g} combined standard deviations ({parameter}: {recursive:.5g} and {wls:.5g}); validation NRMSE "
+        "{nrmse:.4f}, "
         "wls {wls_nrmse:.4f}", apart=float(apart[k]), parameter=unknowns.names[k], wls=float(batch.values[k]),
         recursive=float(recursion.values[k]), nrmse=recursion.validation.mean, wls_nrmse=batch.validation.mean,
     )  # fmt: skip
@@ -368,8 +371,8 @@ def compare_with_batch(
         own = [name for name in levels.names[levels.own[i]] if name in blind]
         if own:
             warnings.append(Message(
-                "recursion_nearly_blind", "the recursion is nearly blind at joint '{joint}': deviations of "
-                "{parameters} are up to {ratio:.0f} times those of all joints together", "use {estimator}",
+                "recursion_nearly_blind", "the recursion is nearly singular at joint '{joint}': standard deviations "
+                "of {parameters} are up to {ratio:.0f} times those of all joints together", "use {estimator}",
                 joint=levels.joints[c], parameters=own, ratio=max(blind[name] for name in own), estimator=WLS,
             ))  # fmt: skip
     return note, tuple(warnings)

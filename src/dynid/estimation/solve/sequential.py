@@ -718,7 +718,9 @@ def _prior_rows(
     else:
         values, sigma = (np.array([prior[name][k] for name in known], dtype=np.float64) for k in (0, 1))
         if not (sigma > 0.0).all():
-            raise IdentificationError("prior_deviations_not_positive", "the prior's standard deviations must be positive")
+            raise IdentificationError(
+                "prior_deviations_not_positive", "the prior's standard deviations must be positive"
+            )
         A = np.diag(1.0 / sigma)
     rows = np.zeros((len(A), len(names)))
     rows[:, [names.index(name) for name in known]] = A

@@ -167,7 +167,8 @@ def read_header(
         raise LogError(log, "not_text", "this is binary data, not text{hint}", hint=hint)
     if b"\n" not in head and len(head) == HEAD:
         raise LogError(
-            log, "not_text_table", "there is no line end in the first megabyte: this is not a text table{hint}", hint=hint,
+            log, "not_text_table", "there is no line end in the first megabyte: this is not a text "
+                "table{hint}", hint=hint,
         )  # fmt: skip
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     columns, delimiter, used, notes = (
