@@ -110,8 +110,11 @@ def test_masses_that_are_a_little_off_are_no_mistake(run: CommandLine, folder: P
         ("identify puma560 {log} --compare --unknown r", "--unknown: applies to a single result"),
         ("identify puma560 {log} --all", "--all goes with --compare"),
         ("report {result} --units q=deg", "--units: says how to read logs; give some with --log"),
-        ("report {result} --topic /joint_states --gear 50", "--gear, --topic: says how logs are read"),
-        ("payload puma560 --loaded {result} --unloaded {other} --cutoff 5 --gain 2", "--cutoff, --gain: applies to logs"),
+        ("report {result} --topic /joint_states --gear 50", "--gear, --topic: says how to read logs"),
+        (
+            "payload puma560 --loaded {result} --unloaded {other} --cutoff 5 --gain 2",
+            "--cutoff, --gain: applies to logs",
+        ),
         ("export {result} {folder}/out.c --lock 1=0.5", "--lock is for"),
         ("export puma560 {folder}/out.c --template {result}", "a template is for .urdf and .xml files"),
     ],

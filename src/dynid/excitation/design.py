@@ -452,7 +452,7 @@ def _check_information_arguments(
     for name, given in (*others.items(), *(decided.items() if after is not None else ())):
         if given:
             raise ExcitationError(
-                "option_not_applicable", "{option} does not apply to {which}: {reason}", option=name,
+                "option_not_applicable", "{option} cannot be combined with {which}: {reason}", option=name,
                 which=which if name in others else "after",
                 reason="the result decides" if name in decided else "it belongs to criterion 'v'" if name == "task" else
                 "joint torques along a fourier motion are designed",

@@ -133,5 +133,7 @@ def test_without_noise_there_is_nothing_to_warn_of() -> None:
 def test_models_of_one_channel_are_refused(model: str) -> None:
     robot = dynid.load_robot("scara")
     log = dynid.simulate(robot, fourier_motion(robot))
-    with pytest.raises(IdentificationError, match=f"model '{model}' adds up all joints, but the recursion works joint by"):
+    with pytest.raises(
+        IdentificationError, match=f"model '{model}' adds up all joints, but the recursion works joint by"
+    ):
         dynid.identify(robot, log, model=model, estimator="recursive")

@@ -509,8 +509,8 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
         said = Message(
             "torques_of_wrong_size", "torques do not match the masses of the robot file (by a factor of {some}): "
             "currents or motor torques in place of joint torques?",
-            "give the drive gains in N m per A ({gain}), by default those that the masses ask for, or correct the "
-            "robot file", gain=gain, ratios=ratios,
+            "give the drive gains in N m per A ({gain}), proposed here from the masses of the robot file, or correct "
+            "that file", gain=gain, ratios=ratios,
             some=[f"{joint} {ratio:.2g}" for joint, ratio in list(ratios.items())[:8]],
         )  # fmt: skip
         return [Reason(said, level, "identify" if known else "gains", known)]
