@@ -103,7 +103,7 @@ def test_no_such_file_folders_and_unknown_suffixes(tmp_path: Path) -> None:
     assert "Excel workbook; save the sheet as CSV" in message(text_file(tmp_path, "t,q1\n", "log.xlsx"))
     assert "no rosbag2: there is no metadata.yaml" in message(tmp_path)
     for name in ("log", "log.pkl", "log.json.gz"):
-        assert "is no known format; use CSV" in message(text_file(tmp_path, "t,q1\n", name))
+        assert "is not a known format; use CSV" in message(text_file(tmp_path, "t,q1\n", name))
     (tmp_path / "pipe.csv").symlink_to(tmp_path / "nowhere")
     assert "no such file" in message(tmp_path / "pipe.csv")
 

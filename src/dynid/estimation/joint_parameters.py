@@ -148,7 +148,7 @@ def refuse_hidden_rotors(robot: Robot) -> None:
     if robot.sensor is not None and robot.sensor.hidden_rotor_joints:
         raise IdentificationError(
             "rotor_inertia_undeclared", "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: "
-            "torques need ratio^2 J, the base feels ratio J in sums with the links",
+            "torques contain ratio^2 J, forces on the base ratio J in sums with the links",
             "declare `inertia` of these rotors", joints=list(robot.sensor.hidden_rotor_joints),
         )  # fmt: skip
 

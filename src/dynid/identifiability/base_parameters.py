@@ -82,7 +82,7 @@ def find_preferred_columns(question: Question, prefer: Sequence[str], *, option:
     for name in prefer:
         if name not in place:
             raise ModelError(
-                "unknown_parameter", "{option}: '{name}' is no parameter of '{robot}' here",
+                "unknown_parameter", "{option}: '{name}' is not a parameter of '{robot}' here",
                 "names look like {example}", option=Option(option), name=name, robot=question.robot.name,
                 example=question.columns[0].name,
             )  # fmt: skip

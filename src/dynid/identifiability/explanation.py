@@ -38,19 +38,19 @@ RULES: Mapping[str, str] = {
     "rule_fixed": "a fixed link is one body with its parent",
     "rule_rotor_revolute": "at the first revolute joint, and at a second one perpendicular to it, the rotor turns with "
     "the link and Ia joins ZZ",
-    "rule_rotor_prismatic": "along a slide of fixed direction that gravity does not load, the rotor is felt as mass "
-    "and Ia joins M",
+    "rule_rotor_prismatic": "along a slide of fixed direction that gravity does not load, the rotor acts as mass and "
+    "Ia joins M",
     "rule_1a": "YY, MZ and M of every revolute link join its parent (Khalil & Bennis 1994, rule 1a)",
     "rule_1b": "the inertia of every prismatic link joins its parent (Khalil & Bennis 1994, rule 1b)",
     "rule_2": "the slide is parallel to the first revolute axis (Khalil & Bennis 1994, rule 2)",
-    "rule_3": "before the second revolute direction only moments across the first revolute axis are felt (Khalil & "
+    "rule_3": "before the second revolute direction only moments about the first revolute axis act (Khalil & "
     "Bennis 1994, rule 3)",
     "rule_4": "all revolute axes up to this joint are parallel: the link turns about z only (Khalil & Bennis 1994, "
     "rule 4)",
     "rule_5": "the joint's axis stays on one line, along gravity (Khalil & Bennis 1994, rule 5)",
     "rule_6": "the link never turns (Khalil & Bennis 1994, rule 6)",
     "rule_concurrent": "without gravity, all axes meet in one point",
-    "rotor_on_base": "the inertia of a rotor acts between a motor and its link; the base does not feel it",
+    "rotor_on_base": "the inertia of a rotor acts between a motor and its link, not on the base",
     "no_channel": "no measured force or moment on the base shows it, whatever the motion",
     "loop": "the loop moves the link only together with others",
     "order": "it appears only in sums that another parameter stands for",

@@ -426,8 +426,8 @@ def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
     middle = float(np.median(np.abs(values[np.isfinite(values)]))) if np.isfinite(values).any() else 1.0
     if hidden:
         warnings.append(Message(
-            "gain_not_revealed", "the payload does not reveal the gain of joint {joints}:", "mount it where this joint "
-            "feels it (off its axis, for a joint that turns) and move the joint in both logs", joints=hidden,
+            "gain_not_revealed", "the payload does not reveal the gain of joint {joints}:", "mount it where it loads "
+            "this joint (off its axis, for a joint that turns) and move the joint in both logs", joints=hidden,
         ))  # fmt: skip
     if (
         len(values) > 1

@@ -633,10 +633,10 @@ def _check_contents(x: PhysicalParameters) -> PhysicalParameters:
     check_shape("nrmse_after", x.nrmse_after, len(result.channels))
     check_shape("eigenvalues", x.eigenvalues, len(x.eigenvalues))
     if len(x.prior_source) != len(robot.links):
-        raise PhysicalError("record_prior_source_incomplete", "prior_source must speak of every link")
+        raise PhysicalError("record_prior_source_incomplete", "prior_source must name every link")
     for link in x.robot.links:
         if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
-            raise PhysicalError("link_not_physical", "link {name} is no body", name=link.name)
+            raise PhysicalError("link_not_physical", "link {name} is not a physically possible body", name=link.name)
     return x
 
 

@@ -237,7 +237,7 @@ class FunctionTables:
         shape = (len(motion), self.n, self.count)
         if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
             raise ModelError(
-                "wrong_shape", "rows go into a contiguous array of floats of shape {expected}, got {shape} {dtype}",
+                "wrong_shape", "rows need a contiguous array of floats of shape {expected}, got {shape} {dtype}",
                 expected=shape, shape=out.shape, dtype=out.dtype,
             )  # fmt: skip
         mode, q, v, a = _MODES[kind], motion.q, motion.v, motion.a

@@ -31,7 +31,7 @@ def check_comparison_options(*, compare: bool, every: bool, model: str, estimato
     """Raise for options that make no sense with or without --compare, before any work."""
     if every and not compare:
         raise DynidError(
-            "option_not_applicable", "--all goes with --compare; a single result shows every parameter anyway",
+            "option_not_applicable", "--all needs --compare; a single result shows every parameter anyway",
         )  # fmt: skip
     if not compare:
         return

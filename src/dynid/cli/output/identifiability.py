@@ -257,7 +257,7 @@ def read_standard_values(path: Path, robot: Robot) -> Array:
     unknown = sorted(set(map(str, data)) - set(robot.parameter_names))
     if unknown:
         raise DynidError(
-            "unknown_parameter", "{path}: '{unknown}' is no parameter of '{name}'; they look like {parameter_names}",
+            "unknown_parameter", "{path}: '{unknown}' is not a parameter of '{name}'; they look like {parameter_names}",
             path=path, unknown=unknown[0], name=robot.name, parameter_names=robot.parameter_names[0],
         )  # fmt: skip
     X = np.full(len(robot.parameter_names), np.nan)
@@ -345,8 +345,8 @@ class PlateRelation:
         """Warnings on parameters that the robot's own force plate cannot determine."""
         if self.hidden:
             what = (
-                "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: torques need ratio^2 J, "
-                "the base feels ratio J"
+                "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: torques contain ratio^2 "
+                "J, forces on the base ratio J"
             )
             return (Message("rotor_inertia_unknown", what, "declare it", joints=self.hidden),)
         if self.relation.lost:

@@ -902,7 +902,7 @@ class ReadingWords:
             logs = [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
             yield (
                 "payload",
-                f"the last link is another one in {_shortened_list_text(logs)}: a payload that nobody declared",
+                f"the last link is another one in {_shortened_list_text(logs)}: an undeclared payload",
             )
 
     def _factor_clauses(self, r: Reading) -> Iterator[tuple[str, str]]:

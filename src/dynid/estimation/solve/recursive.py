@@ -151,7 +151,7 @@ def check_serial(robot: Robot) -> None:
     if alike:
         raise IdentificationError(
             "recursion_on_branched_robot", "'{robot}' branches (joints {joints[0]} and {joints[1]}): the recursion "
-            "goes on serial robots,", "use {estimator}", robot=robot.name, joints=alike, estimator=WLS,
+            "works only on serial robots,", "use {estimator}", robot=robot.name, joints=alike, estimator=WLS,
         )  # fmt: skip
 
 

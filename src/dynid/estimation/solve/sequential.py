@@ -708,7 +708,8 @@ def _prior_rows(
     unknown = [name for name in known if name not in names]
     if unknown:
         raise IdentificationError(
-            "unknown_parameter", "the prior speaks of '{parameter}'; parameters are {parameters}",
+            "unknown_parameter", "the prior has '{parameter}', which is not a parameter here; parameters are "
+            "{parameters}",
             parameter=unknown[0], parameters=list(names),
         )  # fmt: skip
     if isinstance(prior, Identification):

@@ -400,7 +400,7 @@ def _decode_line(log: str, line: bytes) -> str:
             continue
         if all(letter.isprintable() or letter == "\t" for letter in text):
             return text
-    raise LogError(log, "not_csv", "the first line is no text: this is no CSV file, or not in UTF-8")
+    raise LogError(log, "not_csv", "the first line is not text: this is not a CSV file, or not in UTF-8")
 
 
 def find_delimiter(line: str) -> str:
@@ -614,7 +614,7 @@ def _open_binary(path: Path) -> BinaryIO:
 def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
     """Error on a file that cannot be read or inflated."""
     if isinstance(error, gzip.BadGzipFile):
-        return LogError(log, "not_gzip", "this is no gzip file, or a damaged one{hint}", hint=hint)
+        return LogError(log, "not_gzip", "this is not a gzip file, or it is damaged{hint}", hint=hint)
     if isinstance(error, (EOFError, zlib.error)):
         return LogError(log, "gzip_damaged", "the gzip data are cut off or damaged", "copy the file again")
     return LogError(log, "file_unreadable", "cannot be read: {reason}", reason=str(error))
