@@ -12,7 +12,7 @@ from dynid.cli.app import app
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Command line
 
-Exit code 0: done; 1: done, with warnings that must be read; 2: the input is at fault, or a file could not be written,
+Exit code 0: done; 1: done, with warnings that must be read; 2: the input is wrong, or a file could not be written,
 said in a line or two on standard error. Of several outputs each is tried, whatever becomes of the others.
 
 Files are written before anything is printed. `dynid ... | head` ends the text, not the work: the files are there, and

@@ -96,8 +96,8 @@ MISTAKES = (
     ),
     Mistake(
         "Currents in place of torques",
-        "The controller calls `effort` what is a current in A. Nothing in the file says so, but the masses in the URDF "
-        "ask for other sizes.",
+        "The controller calls `effort` what is a current in A. Nothing in the file says so, but it does not match the "
+        "masses in the URDF.",
         "identify arm.urdf currents.csv", ("currents", "masses of the robot file", "arm.urdf currents.csv --gain 9"), 1,
     ),
     Mistake(
@@ -107,7 +107,7 @@ MISTAKES = (
         "identify gripper.urdf opens.csv", ("'finger_left' moves", "--column", "--lock finger_left=POSITION"),
     ),
     Mistake(
-        "A log of two seconds", "Too short to tell the parameters apart.",
+        "A log of two seconds", "Too short to distinguish the parameters.",
         "identify arm.urdf short.csv",
         ("do not trust", "too short", "record 20 s or more", "next: dynid excite arm.urdf"), 1,
     ),

@@ -59,13 +59,13 @@ def reached() -> dict[type, str]:
                 if not name.startswith("_"):
                     add(hint, f"{kind.__name__}.{name}")
             for name, value in vars(part).items():
-                function = _function(value)
+                function = function_of(value)
                 if not name.startswith("_") and function is not None:
                     add(_hints(function).get("return"), f"{kind.__name__}.{name}")
     return found
 
 
-def _function(value: Any) -> Any:
+def function_of(value: Any) -> Any:
     """What computes an attribute, or the method; None for others."""
     value = getattr(value, "fget", None) or getattr(value, "func", None) or getattr(value, "__func__", value)
     return inspect.unwrap(value) if inspect.isfunction(value) else None

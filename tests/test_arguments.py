@@ -330,9 +330,9 @@ known_before = Later(lambda: dynid.identify(two_links(), two_links_log(), fricti
 changes("design_excitation", design, after=known_before)
 changes("design_excitation", lambda **k: design(after=known_before.make(), **k), target=["Fv1"])
 changes("design_excitation", design, target="payload")
-refused("design_excitation", "does not go with after", lambda **k: design(noise=0.1, **k), after=known_before)
-refused("design_excitation", "does not go with target", design_points, target="Fv1")
-refused("design_excitation", "does not go with target", lambda **k: design(criterion="d", **k), target="Fv1")
+refused("design_excitation", "cannot be combined with after", lambda **k: design(noise=0.1, **k), after=known_before)
+refused("design_excitation", "cannot be combined with target", design_points, target="Fv1")
+refused("design_excitation", "cannot be combined with target", lambda **k: design(criterion="d", **k), target="Fv1")
 refused("design_excitation", "points belongs to shape 'points'", design, points=9)
 for name, idle in (("duration", 4.0), ("harmonics", 3), ("periods", 2)):
     refused("design_excitation", f"{name} belongs to shape 'fourier'", design_points, **{name: idle})
@@ -550,7 +550,7 @@ for key, options in {
     for model in ("power", "energy"):
         refused(key, "adds up all joints", lambda call=options, m=model, **k: call(model=m, **k), joints=["1"])
     of_base: Call = lambda call=options, **k: call(**{"model": "reaction", "friction": (), **k})  # noqa: E731
-    refused(key, "does not feel friction", of_base, friction=PLAIN)
+    refused(key, "do not depend on friction", of_base, friction=PLAIN)
     refused(key, "torques of joints", of_base, columns=(COLUMN,))
     refused(key, "adds up all joints", of_base, joints=["1"])
     refused(key, "needs the geometry", of_base, unknown=["r"])

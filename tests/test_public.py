@@ -24,7 +24,7 @@ from fourier import fourier_motion
 from frictions import with_friction
 from plates import arm
 
-NEXT = "the old name goes with the next version"
+NEXT = "the old name will be removed in the next version"
 
 
 def test_names_come_from_the_stub() -> None:

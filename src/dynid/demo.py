@@ -248,7 +248,7 @@ class MainJob:
         self.summary.append(
             (
                 "bodies",
-                f"every link is a body that can exist, {mass:.1f} kg together as a scale would say; error "
+                f"every link is physically possible, {mass:.1f} kg together as a scale would say; error "
                 f"{_percent_text(before)} before, {_percent_text(after)} after",
             )
         )

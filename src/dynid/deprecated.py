@@ -56,7 +56,7 @@ Renamed = TypeVar("Renamed", bound=Callable[..., Any])
 
 def warn_renamed(old: str, new: str, *, level: int = 3) -> None:
     """Warn of an old name; level: how far up the caller is."""
-    text = f"'{old}' is now '{new}'; the old name goes with the next version"
+    text = f"'{old}' is now '{new}'; the old name will be removed in the next version"
     warnings.warn(text, DeprecationWarning, stacklevel=level)
 
 

@@ -79,7 +79,7 @@ def text_file(tmp_path: Path, content: str | bytes, name: str = "log.csv") -> Pa
         ("t,q1\ns,turns\n0,1\n", "the column 'q1' is in turns, which is no unit of q"),
         ("t,q1\n2024-05-01,1\n", "is not a number; write times as seconds"),
         ("t,q1\n" + "12:00:00.1,1\n" * 9 + "12:00:0x,1\n" * 5, "line 11, column 't': '12:00:0x'"),
-        (b"x" * (2 << 20), "no end of a line in the first megabyte"),
+        (b"x" * (2 << 20), "no line end in the first megabyte"),
         (b"t,q1\n0,1\n" + b"1" * (4 << 20), "longer than a megabyte"),
     ],
 )
@@ -103,7 +103,7 @@ def test_no_such_file_folders_and_unknown_suffixes(tmp_path: Path) -> None:
     assert "Excel workbook; save the sheet as CSV" in message(text_file(tmp_path, "t,q1\n", "log.xlsx"))
     assert "no rosbag2: there is no metadata.yaml" in message(tmp_path)
     for name in ("log", "log.pkl", "log.json.gz"):
-        assert "is no known format; use CSV" in message(text_file(tmp_path, "t,q1\n", name))
+        assert "is not a known format; use CSV" in message(text_file(tmp_path, "t,q1\n", name))
     (tmp_path / "pipe.csv").symlink_to(tmp_path / "nowhere")
     assert "no such file" in message(tmp_path / "pipe.csv")
 

@@ -59,7 +59,7 @@ def test_simulate_with_bad_options(
         ("m.csv", "t,q1,q2,q3,v1,v2,v3\n0,0,0,0,0,0,0\n1,0,0,0,0,0,0\n", "needs accelerations"),
         ("m.csv", "t,q1,q2,q3,v1,v2,v3,a1,a2,a3\n0" + ",0" * 9 + "\n0" + ",0" * 9 + "\n", "time does not increase"),
         ("m.csv", "", "the file is empty"),
-        ("m.json", "{", "this is no JSON"),
+        ("m.json", "{", "this is not JSON"),
         ("m.json", "[]", "no JointTrajectory"),
         ("m.json", '{"joint_names": ["a"], "points": [1]}', "its joints are a"),
         ("m.json", '{"joint_names": ["1", "2", "3"], "points": [{}]}', "point 0 has no positions"),

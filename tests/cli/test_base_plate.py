@@ -25,7 +25,7 @@ def test_counts_relations_and_channels(dynid: CommandLine) -> None:
     assert "puma562: 11 base parameters (reaction model" in text
     assert "N_d = 9, N_r = 11, 10 on a tared plate" in text
     assert "the same in both: ZZ1 XX2 XZ2 ZZ2 MX2 XX3 XZ3 ZZ3 MX3" in text
-    assert "smallest sets of channels that tell all of theta_d: Mx Mz; My Mz" in text
+    assert "smallest sets of channels that determine all of theta_d: Mx Mz; My Mz" in text
     assert "barycentric" not in text
 
 
@@ -69,12 +69,12 @@ def on_plate(tmp_path: Path, lines: str) -> Path:
 def test_channels_that_do_not_suffice_are_a_warning(dynid: CommandLine, tmp_path: Path) -> None:
     done = dynid("base", on_plate(tmp_path, 'channels = ["Fx", "Fy", "Fz"]'), "--model", "reaction", code=1)
     assert "ZZ1: cannot be had from these channels" in done.out
-    assert "smallest sets of channels that tell all of theta_d: Mx Mz; My Mz" in done.out
-    assert done.err.startswith("warning: these channels cannot tell ZZ1, XX2")
+    assert "smallest sets of channels that determine all of theta_d: Mx Mz; My Mz" in done.out
+    assert done.err.startswith("warning: these channels do not determine ZZ1, XX2")
 
 
 def test_a_hidden_rotor_is_a_warning(dynid: CommandLine, tmp_path: Path) -> None:
     path = on_plate(tmp_path, '[[sensor.rotor]]\njoint = "2"\nratio = 60')
     done = dynid("base", path, "--model", "reaction", code=1)
-    assert "no set of channels tells all of theta_d" in done.out
+    assert "no set of channels determines all of theta_d" in done.out
     assert "warning: the rotor inertia of joint 2 is unknown and its gear ratio is not 1" in done.err

@@ -106,7 +106,7 @@ def test_nonsense_leaves_with_a_warning(dynid: CommandLine, log: Path, tmp_path:
     tau = np.random.default_rng(0).standard_normal(read.q.shape)
     write_log(bad, type(read)(read.t, read.q, v=read.v, a=read.a, tau=tau))
     done = dynid("identify", "gautier3", bad, *PLAIN, "--compare", code=1)
-    assert "warning: trust none of them: " in done.err
+    assert "warning: do not trust any of them: " in done.err
 
 
 def test_ctrl_c_shows_what_is_finished(dynid: CommandLine, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_files_for_controllers_are_shown_and_simulated(dynid: CommandLine, tmp_p
         (("--out", "x.txt"), ".csv or .json or .yaml or .yml or .script"),
         (("--out", "x.script"), "URScript is for arms of six revolute joints"),
         (("--out", "x.json", "--json", "x.json"), "both name"),
-        (("--speed", "25%"), "--speed: is about the files of --out"),
+        (("--speed", "25%"), "--speed: applies to the files of --out"),
         (("--out", "x.csv", "--speed", "25"), "25% or 0.25"),
         (("--out", "x.csv", "--speed", "fast"), "25% or 0.25"),
         (("--out", "x.csv", "--speed", "nan%"), "25% or 0.25"),

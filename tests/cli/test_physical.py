@@ -112,7 +112,7 @@ def test_check(dynid: CommandLine, tmp_path: Path) -> None:
     assert "nothing is wrong" in dynid("check", good).out
     assert "nothing to check" in dynid("check", "panda").out
     done = dynid("check", "puma560", "--json", facts, code=1)
-    assert "no real bodies give the joint torques" in done.out
+    assert "no physically possible bodies give the joint torques" in done.out
     assert "warning: link 3: a principal moment" in done.err
     assert json.loads(facts.read_text())["impossible"] is True
     assert "no robot" in dynid.fails("check", tmp_path / "none.urdf")

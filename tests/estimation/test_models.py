@@ -358,7 +358,7 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     rng = np.random.default_rng(0)
     q, v, a = rng.standard_normal((3, 200, robot.n))
     postures = dynid.simulate(robot, Motion(np.arange(200.0), q, v, a))
-    with pytest.raises(IdentificationError, match="no order of time"):
+    with pytest.raises(IdentificationError, match="not ordered in time"):
         dynid.identify(robot, postures, model="momentum", friction=())
 
 

@@ -146,7 +146,7 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     motion = fourier_motion(robot, duration=2.0)
     log = simulate(robot, motion)
     for options, said in (
-        ({"model": "reaction", "friction": ("viscous",)}, "does not feel friction"),
+        ({"model": "reaction", "friction": ("viscous",)}, "do not depend on friction"),
         ({"model": "reaction", "joints": ["1"]}, "joints="),
         ({"model": "reaction", "estimator": "recursive"}, "not with forces on the base"),
         ({"model": "torque+reaction", "estimator": "huber"}, "judges joint torques alone"),

@@ -47,7 +47,7 @@ def test_the_default_recipe_is_better(name: str, cut: bool, given: bool) -> None
 @pytest.mark.parametrize("name", ["panda", "lwr4"])
 @pytest.mark.parametrize("friction", [PLAIN, pytest.param("auto", marks=pytest.mark.slow)])
 def test_models_agree_on_recordings(name: str, friction: str | tuple[str, ...]) -> None:
-    """At least 90 % of the base parameters within three combined deviations of those from torques."""
+    """At least 90 % of the base parameters within three combined standard deviations of those from torques."""
     case = CASES[name]
     robot = dynid.load_robot(case.robot)
     fit, rest = logs(case, robot, cut=False)

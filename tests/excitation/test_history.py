@@ -241,4 +241,4 @@ def test_preparation_is_told_beside_the_time_budget(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("dynid.excitation.design.NOTABLE", 0.0)
     found = design(starts=1, time_budget=0.1)
     assert order == ["compile", "search"]
-    assert "beside the time budget" in found.warnings[-1]
+    assert "on top of the time budget" in found.warnings[-1]

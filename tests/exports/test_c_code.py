@@ -136,7 +136,7 @@ def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
     assert [name for name, _ in again.subject.robot.links[0].friction] == list(blocks[:3])
     assert [warning.code for warning in again.warnings] == ["position_torques_left_out", "export_replays_poorly"]
     assert again.warnings[0].facts["blocks"] == ["spring", *HARMONICS]
-    assert "no real bodies" in again.notes[-1]
+    assert "physically impossible bodies" in again.notes[-1]
     assert dynid.verify(tmp_path / "robot.json", result).passed
 
 

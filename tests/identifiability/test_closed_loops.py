@@ -144,7 +144,7 @@ def test_draws_that_disagree_are_reported() -> None:
     dependent = W.copy()
     dependent[:, 2] = W[:, 0] + W[:, 1]
     words = find_rank_warnings(find_by_qr(W), ("a", "b", "c"), [find_by_qr(dependent)])
-    assert "independent draws of samples disagree on c (3, 2 base parameters)" in words[-1]
+    assert "independent random samples disagree on c (3, 2 base parameters)" in words[-1]
 
 
 def test_noise_is_what_open_loops_do_to_the_rows() -> None:

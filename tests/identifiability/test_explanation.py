@@ -97,7 +97,7 @@ def test_statuses_models_loops_and_mistakes() -> None:
     scara = base_parameters(load_robot("scara"))
     assert explain(scara, "MX4").status == "known zero"
     plate = base_parameters(load_robot("puma560"), model="reaction")
-    assert explain(plate, "Ia3").remedies[0].what == "joint torques beside the force plate"
+    assert explain(plate, "Ia3").remedies[0].what == "joint torques in addition to the force plate"
     crank = base_parameters(load_robot("slider_crank"))
     found = explain(crank, crank.regrouped[0])
     assert not [t for t in found.trials if t.kind == "geometry"]  # other lengths are other loops

@@ -182,7 +182,7 @@ def test_too_few_markers_are_named() -> None:
     t = np.arange(0.0, 3.0, 0.01)
     q = smooth_path(robot, t, scale=2.0).q
     x = see(robot, q, ["6"], np.array([[0.05, 0.02, 0.1]]))
-    with pytest.raises(DynidError, match=r"never tell joints .*4, 5, 6 apart; put markers on more links"):
+    with pytest.raises(DynidError, match=r"never distinguish joints .*4, 5, 6; put markers on more links"):
         angles_from_markers(robot, t, x, ["6"], start=q[0])
 
 

@@ -81,7 +81,7 @@ def test_a_sliding_joint_is_not_measured_in_degrees(tmp_path: Path) -> None:
     scara = load_robot("scara")
     kinds = [scara.links[k].kind for k in scara.active_links]
     path = write_csv(tmp_path / "log.csv", random_samples(scara.n))
-    with pytest.raises(LogError, match="deg is no unit of the prismatic joint"):
+    with pytest.raises(LogError, match="deg is not a unit of the prismatic joint"):
         read_log(path, scara, units={"q": "deg"})
     units = ["deg" if kind == "revolute" else "mm" for kind in kinds]
     factors = [np.pi / 180 if kind == "revolute" else 1e-3 for kind in kinds]

@@ -244,7 +244,7 @@ def test_bad_wishes_are_refused_by_name() -> None:
         dynid.physical_parameters(result, prior="panda")
     with pytest.raises(PhysicalError, match="bounds of M1 contradict each other: 3 is above 2"):
         dynid.physical_parameters(result, bounds={"M1": (3.0, 2.0)})
-    with pytest.raises(PhysicalError, match=r"in the way: (total mass 5|M2 >= 9)"):
+    with pytest.raises(PhysicalError, match=r"in conflict: (total mass 5|M2 >= 9)"):
         dynid.physical_parameters(result, bounds={"M2": (9.0, 20.0)}, total_mass=5.0)
     with pytest.raises(PhysicalError, match="Fv1"):
         dynid.physical_parameters(result, bounds={"Fv1": (-3.0, -1.0)})

@@ -456,7 +456,7 @@ def identify_actuators(
     --------
     >>> import numpy as np
     >>> from dynid import Motion, identify_actuators, load_robot, simulate_actuators
-    >>> robot, controller = load_robot("one_link"), {"kind": "pd", "kp": 200.0, "kd": 5.0}
+    >>> robot, controller = load_robot("one_link"), {"kind": "position", "kp": 200.0, "kd": 5.0}
     >>> t = np.arange(0.0, 20.0, 0.005)
     >>> x = np.outer(t, [1.0, 7.0]) + 1.3 * np.sin(0.9 * t)[:, None]
     >>> q = (np.sin(x) * [0.8, 0.1]).sum(1, keepdims=True)

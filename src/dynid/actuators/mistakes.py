@@ -40,7 +40,8 @@ def check_robot(robot: Robot) -> None:
     """Raise for robots that float, and links of unknown inertia."""
     if robot.floating:
         raise IdentificationError(
-            "floating_base", "'{robot}' floats: contacts would act on it, which no command tells", "put the robot on a "
+            "floating_base", "'{robot}' floats: contacts would act on it, which commands do not show", "put the robot "
+            "on a "
             "stand, and {fix}", robot=robot.name, fix=FIX_THE_BASE,
         )  # fmt: skip
     unknown = [name for name, x in zip(robot.parameter_names, robot.parameters, strict=True)
@@ -298,7 +299,7 @@ def doubts_about_fit(
             change = np.median(np.abs([o["Ia"] / f["Ia"] - 1.0 for o, f in zip(other.values, fit.values, strict=True)]))
             if change > 0.05 and relative_squares(equation, other, fit) < 1.05:
                 warnings.append(Message(
-                    "loop_undecided", "the data do not tell whether the drive or a host closes the loop; '{loop}' is "
+                    "loop_undecided", "the data do not show whether the drive or a host closes the loop; '{loop}' is "
                     "taken, with '{other}' armatures differ by {change:.0f} %", "say loop = 'drive' or 'host' in "
                     "{controller}", loop=fit.loop, other=other.loop, change=100.0 * float(change),
                     controller=Option("controller"),
@@ -420,7 +421,7 @@ def doubt_about_loop(equation: Equation, fit: DriveFit) -> list[Message]:
         return []
     change = max(abs(o["Ia"] / f["Ia"] - 1.0) for o, f in zip(other.values, fit.values, strict=True))
     return [Message(
-        "loop_wrong", "the data speak for loop = '{loop}', with which armatures differ by up to {change:.0f} %",
+        "loop_wrong", "the data favour loop = '{loop}', with which armatures differ by up to {change:.0f} %",
         "leave loop out of {controller}", loop=loop, change=100.0 * change, controller=Option("controller"),
     )]  # fmt: skip
 

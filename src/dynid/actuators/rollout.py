@@ -558,7 +558,8 @@ def simulate_actuators(
     >>> t = np.arange(0.0, 1.0, 0.005)
     >>> x = t[:, None]
     >>> motion = Motion(t, np.sin(x), np.cos(x), -np.sin(x))
-    >>> log = simulate_actuators(load_robot("one_link"), motion, controller={"kind": "pd", "kp": 200.0, "kd": 5.0})
+    >>> controller = {"kind": "position", "kp": 200.0, "kd": 5.0}
+    >>> log = simulate_actuators(load_robot("one_link"), motion, controller=controller)
     >>> sorted(log)
     ['q1', 'q_cmd1', 't']
     """

@@ -1,6 +1,6 @@
 """The command line, and what happens to mistakes.
 
-Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault, or a file could not be written;
+Exit 0: done; 1: done, with warnings that must be read; 2: the input is wrong, or a file could not be written;
 70: a defect; 130: Ctrl-C. Files are written before anything is printed, and a reader that closes the pipe early
 (`| head`) ends the text, not the work: the exit code is that of the work.
 """

@@ -34,7 +34,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     inspect: "What is in a log, and how to read it.",
     init: "Write a project file from robot and logs.",
     mdh: "Any robot as a Denavit-Hartenberg table.",
-    base: "Which parameters can be known at all.",
+    base: "Which parameters can be identified at all.",
     excite: "Design a motion that reveals them.",
     simulate: "Make the log of a motion.",
     identify: "Find parameters from logs, with intervals.",
@@ -42,7 +42,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     gains: "Gains of the drives, by a payload.",
     actuators: "Drives from commands, without torques.",
     fleet: "Many robots, many weeks: what changed.",
-    watch: "The same for logs that arrive in a folder.",
+    watch: "Watch a folder for new logs: what changed.",
     markers: "Joint positions from markers on the links.",
     unknown: "Parameters without lengths or angles.",
     physical: "Masses and inertias that can exist.",
@@ -70,7 +70,9 @@ class _Command(TyperCommand):
             old, equals, value = word.partition("=")
             if old in renamed:
                 words[k] = f"{renamed[old]}{equals}{value}"
-                typer.echo(f"dynid: {old} is now {renamed[old]}; the old name goes with the next version", err=True)
+                typer.echo(
+                    f"dynid: {old} is now {renamed[old]}; the old name will be removed in the next version", err=True
+                )
         words = name_outputs(words) if self.name == "identify" else words
         return super().parse_args(ctx, words if ctx.resilient_parsing else project.complete_words(self, ctx, words))
 
@@ -81,7 +83,8 @@ def _project_option() -> Any:
 
     def command(
         project: Annotated[
-            Path | None, typer.Option(help="a file with what is not typed; dynid.toml if there is one, none for none")
+            Path | None,
+            typer.Option(help="project file with options (default: dynid.toml if it exists; none for no file)"),
         ] = None,
     ) -> None: ...
 

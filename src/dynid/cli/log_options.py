@@ -111,7 +111,7 @@ def split_recording(word: str, folder: Path = Path()) -> list[FilePart]:
     words = re.split(r"(?<!@)\+", word)
     if not all(words) and not (folder / word).exists():
         raise DynidError(
-            "invalid_recording", "'{word}': a + stands between the files of one recording", "write A.csv+B.csv",
+            "invalid_recording", "'{word}': use + between the files of one recording", "write A.csv+B.csv",
             word=word,
         )  # fmt: skip
     parts: list[FilePart] = []
@@ -228,7 +228,7 @@ def parse_validation(words: Sequence[str], reader: LogReader) -> list[Log] | flo
     shares = [word for word in words if not Path(word).exists() and re.fullmatch(NUMBER, word)]
     if shares and len(words) > 1:
         raise DynidError(
-            "share_mixed_with_logs", "--validate {shares}: a share to hold out stands alone; it cannot be joined with "
+            "share_mixed_with_logs", "--validate {shares}: a share to hold out cannot be combined with "
             "logs", shares=shares[0],
         )  # fmt: skip
     if not shares:
@@ -248,7 +248,7 @@ def parse_friction(text: str) -> str | tuple[str, ...]:
     if not words:
         raise DynidError("option_malformed", "--friction:", "give auto, none, or blocks such as viscous,coulomb,offset")
     if len(words) > 1 and {"auto", "none"} & set(words):
-        raise DynidError("friction_choice_conflict", "--friction {text}: auto and none stand alone", text=text)
+        raise DynidError("friction_choice_conflict", "--friction {text}: auto and none cannot be combined", text=text)
     return "auto" if words == ("auto",) else () if words == ("none",) else words
 
 
@@ -375,7 +375,7 @@ def parse_orders(words: Sequence[str], robot: Robot) -> OrderLike | None:
             found = _split_joint_names(text, robot.joint_names)
         if len(found) > 1:
             raise DynidError(
-                "ambiguous_joint_names", "--order {word}: names of joints hold commas, so that this can be read as "
+                "ambiguous_joint_names", "--order {word}: names of joints contain commas, so this can be read as "
                 "{first:20}, or as {second:20}", "rename the joints, or use order= of read_log in Python", word=word,
                 first=found[0], second=found[1],
             )  # fmt: skip

@@ -54,14 +54,14 @@ PackagePathOption = Annotated[
     list[Path] | None, typer.Option(help="a ROS package, or a folder of packages, for package://; repeatable")
 ]
 TotalMassOption = Annotated[float | None, typer.Option(help="mass of all moving links together, kg")]
-GeometryOption = Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")]
+GeometryOption = Annotated[str | None, typer.Option(help="a .urdf whose collision shapes contain the links' mass")]
 BoundOption = Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")]
 PriorWeightOption = Annotated[
     float | None,
     typer.Option(help="weight of the prior, in units of chi-square (default: as large as the fit allows); 0: no prior"),
 ]
 SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
-SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]
+SnapOption = Annotated[bool, typer.Option(help="round almost-right angles of the robot file to right angles")]
 
 
 # How URDF and xacro files are read, the same for all commands that load a robot.

@@ -405,7 +405,7 @@ class _Entry:
         if isinstance(value, list) and value and separator:
             parts = [self._command_line_word(part, None) for part in value]
             if any(re.search(rf"{re.escape(separator)}(?![^\[]*\])", part) for part in parts):
-                what = "{key}: a name in a list holds '{separator}', which no option can tell from the next name"
+                what = "{key}: a name in a list holds '{separator}', which no option can distinguish from the next name"
                 raise self.project.error_at_key(
                     self.key, "separator_in_name", what, table=self.table, separator=separator
                 )

@@ -324,7 +324,7 @@ def recommend_run(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, Me
     finished = [run for run in runs if run.result is not None]
     best = choose_run(finished)
     if best is None:
-        return None, Message("trust_none", "trust none of them: {reason}", reason=_explain_no_choice(finished))
+        return None, Message("trust_none", "do not trust any of them: {reason}", reason=_explain_no_choice(finished))
     reasons = [_explain_choice(best, finished), *_describe_chosen_run(best), *_caveats_from_other_runs(best, runs)]
     text = "; ".join(f"{{reasons[{k}]}}" for k in range(len(reasons)))
     return best, Message("trust_run", text, model=best.model, estimator=best.estimator, reasons=reasons)
@@ -377,15 +377,16 @@ def _explain_choice(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Mes
         rivals = sum(run.error <= max(TIE * best.error, best.error + NOTHING) for run in allowed) - 1
         text += "the smallest"
         if rivals:
-            text += " ({rivals} more " + ("is" if rivals == 1 else "are") + " as good, its deviations are no larger)"
+            verb = "is" if rivals == 1 else "are"
+            text += " ({rivals} more " + verb + " as good, with standard deviations that are no smaller)"
         return Message("smallest_error", text, rivals=rivals, **facts)
     text += "as good as the smallest ({smallest:.4f}, {other})"
     facts |= {"smallest": first.error, "other": first.name}
     if first.estimator == "ridge":
-        return Message("tie_with_ridge", text + ", which leans on nominal values", **facts)
+        return Message("tie_with_ridge", text + ", which relies on nominal values", **facts)
     if first.relative_deviation > ALIKE * best.relative_deviation + EXACT:
-        return Message("tie_with_smaller_deviations", text + " and its deviations are smaller", **facts)
-    return Message("tie_with_plain_way", text + ", and so are its deviations", **facts)
+        return Message("tie_with_smaller_deviations", text + " and its standard deviations are smaller", **facts)
+    return Message("tie_with_plain_way", text + ", and so are its standard deviations", **facts)
 
 
 def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
@@ -405,8 +406,8 @@ def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
         ))  # fmt: skip
     if best.estimator == "ridge":
         remarks.append(Message(
-            "leans_on_nominal_values", "its values lean on the nominal ones of the robot file, and its deviations do "
-            "not say by how much",
+            "leans_on_nominal_values", "its values rely on the nominal ones of the robot file, and its standard "
+            "deviations do not say by how much",
         ))  # fmt: skip
     return remarks
 
@@ -432,11 +433,13 @@ def _caveats_from_other_runs(best: EstimatorRun, runs: Sequence[EstimatorRun]) -
     far = {name: share for name, share in apart.items() if share < AGREES}
     if far:
         caveats.append(Message(
-            "runs_disagree", "fewer base parameters than {percent:.0f} % agree with it in {some}", agreement=far,
+            "runs_disagree", "fewer than {percent:.0f} % of the base parameters agree with it in {some}", agreement=far,
             percent=100 * AGREES, some=[f"{name} ({100.0 * share:.0f} %)" for name, share in far.items()],
         ))  # fmt: skip
     elif len(others) > 1:
-        caveats.append(Message("runs_agree", "the others agree with it within their deviations", agreement=apart))
+        caveats.append(
+            Message("runs_agree", "the others agree with it within their standard deviations", agreement=apart)
+        )
     return caveats
 
 
@@ -449,7 +452,7 @@ def _outlier_caveats(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Mess
     if off > (1.0 - AGREES) * len(distances):
         what = "huber differs from wls in {off} of {count} base parameters"
     elif sharper > SHARPER and wls.relative_deviation > huber.relative_deviation + EXACT:
-        what = "deviations of huber are {sharper:.1f} times smaller than those of wls"
+        what = "standard standard deviations of huber are {sharper:.1f} times smaller than those of wls"
     else:
         return []
     facts = {"off": off, "count": len(distances), "sharper": sharper}
@@ -466,12 +469,12 @@ def _acceleration_noise_caveats(torque: EstimatorRun, momentum: EstimatorRun | N
         return []
     better = torque.error / max(momentum.error, 1e-300)
     sharper = torque.relative_deviation / max(momentum.relative_deviation, 1e-300)
-    why = ": noise of the accelerations is felt, a lower cut-off would spare torque from it"
+    why = ": noise of the accelerations matters; a lower cut-off would help"
     facts = {"momentum": momentum.error, "torque": torque.error, "sharper": sharper}
     if better > TIE and torque.error > momentum.error + NOTHING:
         what = "momentum predicts better than torque ({momentum:.4f} and {torque:.4f})"
     elif sharper > SHARPER and torque.relative_deviation > momentum.relative_deviation + EXACT:
-        what = "deviations of momentum are {sharper:.1f} times smaller than those of torque"
+        what = "standard standard deviations of momentum are {sharper:.1f} times smaller than those of torque"
     else:
         return []
     return [Message("noisy_accelerations", what + why, **facts)]
@@ -577,9 +580,9 @@ def compare_estimators(
     >>> import numpy as np
     >>> from dynid import Motion, compare_estimators, load_robot, simulate
     >>> robot = load_robot("one_link")
-    >>> t = np.arange(0.0, 10.0, 0.01)
-    >>> x = t[:, None]
-    >>> log = simulate(robot, Motion(t, np.sin(x), np.cos(x), -np.sin(x)), noise=0.01)
+    >>> t = np.arange(0.0, 4.0, 0.02)
+    >>> x = 2.0 * t[:, None]
+    >>> log = simulate(robot, Motion(t, np.sin(x), 2.0 * np.cos(x), -4.0 * np.sin(x)), noise=0.01)
     >>> comparison = compare_estimators(robot, log, friction=("viscous",))
     >>> comparison.reference.name
     'torque, wls'

@@ -1012,9 +1012,10 @@ def _describe_motion_beyond_data(solved: SolvedState, band: Band | None, others:
         return ()
     names = [solved.state.equation.channel_names[c] for c in beyond]
     return (Message(
-        "validation_beyond_data", "the validation motion leaves what was seen: the parameters leave the torques of "
+        "validation_beyond_data", "the validation motion goes beyond the data used: the parameters leave the torques "
+        "of "
         "{joints:5} uncertain by up to {ratio:.0f} times as much as along the data used", "read these errors as "
-        "extrapolation, or identify from such a motion, too", joints=names, ratio=float(ratio[beyond].max()),
+        "extrapolation, or identify from such a motion as well", joints=names, ratio=float(ratio[beyond].max()),
     ),)  # fmt: skip
 
 

@@ -477,7 +477,7 @@ class Identification:
         equation = self.equation
         if not equation.base_channels:
             raise IdentificationError(
-                "model_without_base_forces", "model '{model}' knows no forces on the base", model=self.model,
+                "model_without_base_forces", "model '{model}' has no forces on the base", model=self.model,
             )  # fmt: skip
         forces = np.zeros((len(motion), len(equation.base_channels)))
         for start in range(0, len(motion), CHUNK):
@@ -700,7 +700,7 @@ def diagnose(result: Identification, *, on_progress: Callable[[str, float], None
     found = find_mistakes(result.tried, thorough=True, on_progress=on_progress)
     if not np.isfinite(found.error):
         raise IdentificationError(
-            "samples_do_not_close", "thinned samples are too far apart for this robot's loops: nothing can be tried",
+            "samples_do_not_close", "downsampled data are too sparse for this robot's loops: nothing can be tried",
             "check signs, order and zeros by hand",
         )  # fmt: skip
     return found

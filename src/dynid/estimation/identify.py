@@ -371,9 +371,9 @@ def identify_states(
     >>> x = t[:, None]
     >>> logs = [simulate(robot, Motion(t, np.sin(x), np.cos(x), -np.sin(x)), noise=0.01, seed=k) for k in (1, 2)]
     >>> first = collect_state(robot, logs[0], friction=("viscous",))
-    >>> second = collect_state(robot, logs[1], friction=("viscous",), like=first)
+    >>> second = collect_state(robot, logs[1], like=first)
     >>> len(identify_states([first, second]).values)
-    4
+    3
     """
     several = [states] if isinstance(states, State) else list(states)
     if not several:

@@ -148,7 +148,7 @@ def refuse_hidden_rotors(robot: Robot) -> None:
     if robot.sensor is not None and robot.sensor.hidden_rotor_joints:
         raise IdentificationError(
             "rotor_inertia_undeclared", "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: "
-            "torques need ratio^2 J, the base feels ratio J in sums with the links",
+            "torques contain ratio^2 J, forces on the base ratio J in sums with the links",
             "declare `inertia` of these rotors", joints=list(robot.sensor.hidden_rotor_joints),
         )  # fmt: skip
 
@@ -160,8 +160,8 @@ def refuse_unidentifiable(robot: Robot, relation: SensorRelation) -> None:
         sets = sufficient_channels(robot)
         some = "; ".join(" ".join(s) for s in sets[:6]) + (f" and {len(sets) - 6} more" if len(sets) > 6 else "")
         raise IdentificationError(
-            "channels_insufficient", "the channels {channels} cannot tell {parameters} of the joint torques; the "
-            "smallest sets that would do: {some}", "{partial} estimates what these channels show",
+            "channels_insufficient", "the channels {channels} do not determine {parameters} of the joint torques; the "
+            "smallest sufficient sets: {some}", "{partial} estimates what these channels show",
             channels=relation.reaction.question.channels or (), parameters=list(relation.lost), some=some, sets=sets,
             partial=Option("partial", True),
         )  # fmt: skip

@@ -132,7 +132,7 @@ class Options:
             )  # fmt: skip
         if self.prefer is not None and self.estimator == "recursive":
             raise IdentificationError(
-                "recursive_with_preference", "estimator 'recursive' goes joint by joint and needs the parameters in "
+                "recursive_with_preference", "estimator 'recursive' works joint by joint and needs the parameters in "
                 "standard order", "leave out {prefer}, or use 'wls'", prefer=Option("prefer"),
             )  # fmt: skip
         if self.intervals not in INTERVALS:
@@ -171,7 +171,7 @@ class Options:
         for name, given in (("sensor", self.sensor is not None), ("partial", self.partial)):
             if given and not self.has_reactions:
                 raise IdentificationError(
-                    "model_without_base_forces", "model '{model}' uses no force plate; {option} goes with reaction "
+                    "model_without_base_forces", "model '{model}' uses no force plate; {option} applies to reaction "
                     "models", model=self.model, option=Option(name),
                 )  # fmt: skip
 
@@ -181,7 +181,7 @@ class Options:
         if not self.has_torques:
             if blocks:
                 raise IdentificationError(
-                    "friction_with_reaction_model", "the base does not feel friction:",
+                    "friction_with_reaction_model", "forces on the base do not depend on friction:",
                     "leave friction out with {model}", model=Option("model", "reaction"),
                 )  # fmt: skip
             if self.columns:
@@ -206,7 +206,7 @@ class Options:
         names = robot.joint_names if self.joints is None else self._chosen_joint_names(robot)
         if (self.is_scalar or self.has_reactions) and len(names) < robot.n:
             raise IdentificationError(
-                "joints_with_summed_model", "model '{model}' adds up all joints; {option} goes with torque and "
+                "joints_with_summed_model", "model '{model}' adds up all joints; {option} applies to torque and "
                 "momentum", model=self.model, option=Option("joints"),
             )  # fmt: skip
         columns = (*robot.columns, *self.columns) if self.has_torques else ()
@@ -361,7 +361,7 @@ class Options:
         """Raise where offsets per log are asked for without the friction block 'offset'."""
         if self.offsets_per_log and "offset" not in friction:
             raise IdentificationError(
-                "log_offsets_without_offset", "{option} goes with the friction block 'offset', which is not used here",
+                "log_offsets_without_offset", "{option} needs the friction block 'offset', which is not used here",
                 option=Option("offsets_per_log", True),
             )  # fmt: skip
 
@@ -369,6 +369,6 @@ class Options:
         """Raise where friction per log is asked for without friction."""
         if self.friction_per_log and not self.friction_blocks_per_log(friction):
             raise IdentificationError(
-                "log_friction_without_block", "{option} goes with friction blocks, of which none is used here",
+                "log_friction_without_block", "{option} needs friction blocks, and none is used here",
                 option=Option("friction_per_log", True),
             )  # fmt: skip

@@ -175,7 +175,8 @@ def check_bound_available(criterion: str, *, after: object = None, target: objec
     for name, given in (("after", after), ("target", target)):
         if given is not None:
             raise ExcitationError(
-                "option_not_applicable", "bound does not go with {option}: it is about what one motion shows by itself",
+                "option_not_applicable", "bound cannot be combined with {option}: it is about what one motion shows "
+                "by itself",
                 option=name,
             )  # fmt: skip
 

@@ -309,7 +309,8 @@ def design_excitation(
     if time_budget is None or prepared < NOTABLE:
         return found
     said = Message(
-        "preparation_slow", "preparing took {seconds:.0f} s beside the time budget (kernels are compiled once on each "
+        "preparation_slow", "preparing took {seconds:.0f} s on top of the time budget (kernels are compiled once on "
+        "each "
         "machine)", seconds=prepared,
     )  # fmt: skip
     return replace(found, warnings=(*found.warnings, said))
@@ -451,14 +452,15 @@ def _check_information_arguments(
     for name, given in (*others.items(), *(decided.items() if after is not None else ())):
         if given:
             raise ExcitationError(
-                "option_not_applicable", "{option} does not go with {which}: {reason}", option=name,
+                "option_not_applicable", "{option} cannot be combined with {which}: {reason}", option=name,
                 which=which if name in others else "after",
                 reason="the result decides" if name in decided else "it belongs to criterion 'v'" if name == "task" else
                 "joint torques along a fourier motion are designed",
             )  # fmt: skip
     if target is not None and criterion is not None:
         raise ExcitationError(
-            "option_not_applicable", "criterion does not go with target, which is one itself", "give one of both",
+            "option_not_applicable", "criterion cannot be combined with target, which is one itself", "give one of "
+            "the two",
         )  # fmt: skip
     if target == "unidentifiable" and after is None:
         raise ExcitationError(
@@ -467,8 +469,8 @@ def _check_information_arguments(
         )  # fmt: skip
     if criterion not in (None, "a", "d", "e", "v"):
         raise ExcitationError(
-            "option_not_applicable", "criterion '{criterion}' knows nothing of data that there are: it does not go "
-            "with after", "choose a, d, e or v", criterion=criterion,
+            "option_not_applicable", "criterion '{criterion}' ignores existing data: it cannot be combined with "
+            "after", "choose a, d, e or v", criterion=criterion,
         )  # fmt: skip
 
 

@@ -451,7 +451,8 @@ def read_motion_csv(path: Path) -> Motion:
     n = next(j for j in range(len(names) + 1) if f"q{j + 1}" not in columns)
     if "t" not in columns or n == 0 or len(table) < 4:
         raise ExcitationError(
-            "missing_columns", "{path} is no motion", "it needs columns t, q1.., v1.., a1.., and four rows", path=path,
+            "missing_columns", "{path} is not a motion", "it needs columns t, q1.., v1.., a1.., and four "
+            "rows", path=path,
         )  # fmt: skip
     t, q = columns["t"], np.column_stack([columns[f"q{j + 1}"] for j in range(n)])
     try:

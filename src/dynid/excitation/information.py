@@ -69,7 +69,8 @@ def read_result(after: Identification | str | Path, robot: Robot) -> Identificat
         )  # fmt: skip
     if after.estimator == "ridge":
         raise ExcitationError(
-            "result_of_ridge", "a ridge result holds nominal values beside its data", "identify with estimator 'wls'",
+            "result_of_ridge", "a ridge result depends on nominal values as well as on data", "identify with "
+            "estimator 'wls'",
         )  # fmt: skip
     if after.replay is None or any(item.shares is None for item in after.unidentifiable):
         raise ExcitationError(

@@ -311,7 +311,7 @@ def read_history(path: str | Path) -> SearchHistory | None:
         ) from error  # fmt: skip
     except (ValueError, RecursionError) as error:
         raise ExcitationError(
-            "not_json", "{path}: this is no JSON", "use a file of dynid excite --json", path=path,
+            "not_json", "{path}: this is not JSON", "use a file of dynid excite --json", path=path,
         ) from error  # fmt: skip
     given = data.get("history") if isinstance(data, Mapping) else None
     if given is None:

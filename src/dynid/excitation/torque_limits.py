@@ -35,7 +35,8 @@ class HeldPostures:
         return Message(
             "efforts_confine_motion", "the effort limits can hold the robot still in {percent:.2g} % of the postures "
             "inside the position limits only, most often for joint '{joint}': the motion is confined to these",
-            "raise that limit, or take load off, for a better design", percent=100.0 * self.share, joint=self.joint,
+            "raise that limit, or reduce the payload, for a better "
+            "design", percent=100.0 * self.share, joint=self.joint,
         )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def export(
     Examples
     --------
     >>> from dynid import export, load_robot
-    >>> written = export(load_robot("gautier3"), "arm.urdf")
+    >>> written = export(load_robot("scara"), "arm.urdf")
     >>> written.verification.passed
     True
     """
@@ -268,7 +268,8 @@ def _export_attempts(
 
 _BASE_NOTE = Message(
     "base_parameter_values",
-    "the values are base parameters under the names of standard ones: right torques, but no real bodies",
+    "the values are base parameters under the names of standard ones: correct torques, but physically impossible "
+    "bodies",
 )
 
 

@@ -297,7 +297,7 @@ def with_plain_friction(subject: ExportSubject, suffix: str) -> tuple[ExportSubj
     lost = [block for block in friction.blocks if block in HARMONICS or (block == "spring" and suffix != ".xml")]
     if not lost:
         return held, ()
-    what = "torques that depend on the position ({blocks}) are left out, and the bodies were fitted beside them"
+    what = "torques that depend on the position ({blocks}) are left out, and the bodies were fitted together with them"
     remedy = "identify with {option} for bodies that fit without"
     option = Option("friction", PLAIN)
     return held, (Message("position_torques_left_out", what, remedy, blocks=lost, option=option),)

@@ -275,7 +275,7 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
     Examples
     --------
     >>> from dynid import export, load_robot, verify
-    >>> robot = load_robot("gautier3")
+    >>> robot = load_robot("scara")
     >>> _ = export(robot, "arm.urdf")
     >>> verify("arm.urdf", robot).error < 1e-9
     True

@@ -704,7 +704,7 @@ def identify_fleet(
     ...     folder = Path(f"logs/robot=R1/week={k + 1}")
     ...     folder.mkdir(parents=True)
     ...     simulate(robot, motion, noise=0.01, seed=k).frame().write_parquet(folder / "log.parquet")
-    >>> fleet = identify_fleet(robot, "logs", workers=0, friction=("viscous",))
+    >>> fleet = identify_fleet(robot, "logs", friction=("viscous",))
     >>> fleet.robots, len(fleet.periods)
     (('R1',), 4)
     """

@@ -82,7 +82,7 @@ def find_preferred_columns(question: Question, prefer: Sequence[str], *, option:
     for name in prefer:
         if name not in place:
             raise ModelError(
-                "unknown_parameter", "{option}: '{name}' is no parameter of '{robot}' here",
+                "unknown_parameter", "{option}: '{name}' is not a parameter of '{robot}' here",
                 "names look like {example}", option=Option(option), name=name, robot=question.robot.name,
                 example=question.columns[0].name,
             )  # fmt: skip
@@ -309,7 +309,7 @@ def base_parameters(
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
     if (prefer == "data") != (log is not None):
         raise ModelError(
-            "log_and_preference", "{data} and {log} go together", "give both, or names of parameters alone",
+            "log_and_preference", "{data} and {log} belong together", "give both, or names of parameters alone",
             data=Option("prefer", "data"), log=Option("log"),
         )  # fmt: skip
     preferred = () if prefer is None or prefer == "data" else _preferred_columns(question, prefer)
@@ -400,7 +400,7 @@ def _find_certified(question: Question, seed: int) -> BaseParameters:
     warning = Message(
         "exact_and_samples_disagree", "the frames of this file are known to the precision of a float only, and the "
         "exact method keeps {exact} parameters where samples keep {sampled}: axes that should meet or be parallel "
-        "miss by rounding; the sampled result is given", exact=exact.count, sampled=sampled.count,
+        "miss each other by rounding; the sampled result is given", exact=exact.count, sampled=sampled.count,
     )  # fmt: skip
     return replace(sampled, warnings=(*sampled.warnings, warning))
 
@@ -549,7 +549,7 @@ def compare_methods(
     --------
     >>> from dynid import compare_methods, load_robot
     >>> compare_methods(load_robot("one_link")).verdict
-    'nullspace, rules, qr, svd agree on the same 3 parameters'
+    'nullspace, rules, qr, svd agree on the same 2 parameters'
     """
 
     def run_method(method: str | None) -> BaseParameters:
@@ -632,8 +632,8 @@ def find_rank_warnings(
         ))  # fmt: skip
     if result.uncertain:
         warnings.append(Message(
-            "rank_limited_by_rounding", "rounding may decide whether {parameters} can be identified: loops close to "
-            "rounding only, and what is left of these columns is below {share:.0e} times its effect.",
+            "rank_limited_by_rounding", "rounding may decide whether {parameters} can be identified: loops close only "
+            "up to rounding, and what is left of these columns is below {share:.0e} times its effect.",
             REMEDY, parameters=[names[k] for k in result.uncertain], share=UNCERTAIN, exact=EXACT,
         ))  # fmt: skip
     kept = set(result.regrouping.kept)
@@ -641,7 +641,7 @@ def find_rank_warnings(
     if differing:
         counts = [len(x.regrouping.kept) for x in (result, *others)]
         warnings.append(Message(
-            "sample_draws_disagree", "independent draws of samples disagree on {parameters} ({counts} base "
+            "sample_draws_disagree", "independent random samples disagree on {parameters} ({counts} base "
             "parameters).", REMEDY, parameters=[names[k] for k in differing], counts=counts, exact=EXACT,
         ))  # fmt: skip
     return tuple(warnings)

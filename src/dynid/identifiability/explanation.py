@@ -38,22 +38,22 @@ RULES: Mapping[str, str] = {
     "rule_fixed": "a fixed link is one body with its parent",
     "rule_rotor_revolute": "at the first revolute joint, and at a second one perpendicular to it, the rotor turns with "
     "the link and Ia joins ZZ",
-    "rule_rotor_prismatic": "along a slide of fixed direction that gravity does not load, the rotor is felt as mass "
-    "and Ia joins M",
+    "rule_rotor_prismatic": "along a slide of fixed direction that gravity does not load, the rotor acts as mass and "
+    "Ia joins M",
     "rule_1a": "YY, MZ and M of every revolute link join its parent (Khalil & Bennis 1994, rule 1a)",
     "rule_1b": "the inertia of every prismatic link joins its parent (Khalil & Bennis 1994, rule 1b)",
     "rule_2": "the slide is parallel to the first revolute axis (Khalil & Bennis 1994, rule 2)",
-    "rule_3": "before the second revolute direction only moments across the first revolute axis are felt (Khalil & "
+    "rule_3": "before the second revolute direction only moments about the first revolute axis act (Khalil & "
     "Bennis 1994, rule 3)",
     "rule_4": "all revolute axes up to this joint are parallel: the link turns about z only (Khalil & Bennis 1994, "
     "rule 4)",
     "rule_5": "the joint's axis stays on one line, along gravity (Khalil & Bennis 1994, rule 5)",
     "rule_6": "the link never turns (Khalil & Bennis 1994, rule 6)",
     "rule_concurrent": "without gravity, all axes meet in one point",
-    "rotor_on_base": "the inertia of a rotor acts between a motor and its link; the base does not feel it",
-    "no_channel": "no measured force or moment of the base shows it, whatever the motion",
+    "rotor_on_base": "the inertia of a rotor acts between a motor and its link, not on the base",
+    "no_channel": "no measured force or moment on the base shows it, whatever the motion",
     "loop": "the loop moves the link only together with others",
-    "order": "it shows only in a sum of which another parameter stands first",
+    "order": "it appears only in sums that another parameter stands for",
 }
 """What removes a parameter: rules of the open tree first, then what sensors and loops do."""
 
@@ -213,7 +213,7 @@ class Explanation:
             "base with others": f"{name} is a base parameter that carries others: only the sum is identifiable.",
             "regrouped": f"{name} shows only in sums with kept parameters ({model} model).",
             "no effect": f"{name} has no effect on what the {model} model sees.",
-            "known zero": f"{name} is declared to be zero and takes no part.",
+            "known zero": f"{name} is declared to be zero and left out.",
         }[self.status]
         if self.status == "base with others":
             k = self.base.columns.index(name)
@@ -250,7 +250,8 @@ class Explanation:
                     f"{trial.before} base parameters become {trial.count}."
                 )
             if channels:
-                yield f"{title}: single channels of a plate beside the torques that reveal it: {', '.join(channels)}."
+                found = ", ".join(channels)
+                yield f"{title}: single channels of a plate, added to the torques, that reveal it: {found}."
             if tried and not helps:
                 yield f"{title}: {_nothing_helps(kind, tried)}"
 
@@ -425,15 +426,15 @@ def _other_sensors(robot: Robot, model: str, tared: bool) -> Iterator[tuple[Kind
     """Yield a force plate beside the torques, all channels and one by one; joint torques beside a plate."""
     if "reaction" in model:
         if model == "reaction":
-            yield "sensor", "joint torques beside the force plate", robot, "torque+reaction", tared
+            yield "sensor", "joint torques in addition to the force plate", robot, "torque+reaction", tared
         return
     plain = robot.with_sensor(None)
-    yield "sensor", "a force plate under the base beside the torques", plain, "torque+reaction", False
+    yield "sensor", "a force plate under the base in addition to the torques", plain, "torque+reaction", False
     yield "sensor", "a force plate alone", plain, "reaction", False
-    yield "sensor", "a tared force plate beside the torques", plain, "torque+reaction", True
+    yield "sensor", "a tared force plate in addition to the torques", plain, "torque+reaction", True
     for channel in CHANNELS:
         one = robot.with_sensor(ForceSensor(channels=(channel,)))
-        yield "sensor", f"channel {channel} of a force plate beside the torques", one, "torque+reaction", False
+        yield "sensor", f"channel {channel} of a force plate in addition to the torques", one, "torque+reaction", False
 
 
 def _links_involved(base: BaseParameters, c: int) -> set[int]:

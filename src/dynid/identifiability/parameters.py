@@ -63,7 +63,7 @@ class BaseParameters:
     >>> from dynid import base_parameters, load_robot
     >>> base = base_parameters(load_robot("one_link"))
     >>> base.labels
-    ('ZZR1', 'MX1', 'MY1')
+    ('ZZR1', 'MY1')
     """
 
     question: Question

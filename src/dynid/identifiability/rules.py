@@ -312,7 +312,7 @@ class Ledger:
 
 
 def add_multiple(row: Row, factor: Number, other: Row) -> None:
-    """Row += factor * other."""
+    """Add factor * other to row."""
     for column, x in other.items():
         total = row[column] + factor * x if column in row else factor * x
         if total:

@@ -91,7 +91,7 @@ def si_factor(log: str, channel: str, unit: str, column: str | None = None) -> f
     if found is None or found not in FACTORS[channel]:
         where = "the column '{column}' is in {unit}, which" if column else "{unit!r}"
         raise LogError(
-            log, "unknown_unit", where + " is no unit of {channel}", "use {units} with {possible}", column=column,
+            log, "unknown_unit", where + " is not a unit of {channel}", "use {units} with {possible}", column=column,
             unit=unit, channel=channel, units=Option("units", {channel: ANYTHING}), possible=list(FACTORS[channel]),
         )  # fmt: skip
     return FACTORS[channel][found]
@@ -129,7 +129,7 @@ def _check_units_fit_joints(log: str, channel: str, units: tuple[str, ...], robo
         angular = unit.startswith(_ANGULAR)
         if angular != (robot.links[link].kind == "revolute") and unit not in ("rad", "rad/s", "rad/s^2"):
             raise LogError(
-                log, "unit_unfit_for_joint", "{unit} is no unit of the {kind} joint '{joint}'",
+                log, "unit_unfit_for_joint", "{unit} is not a unit of the {kind} joint '{joint}'",
                 "give {units}, one per joint", unit=unit, kind=robot.links[link].kind, joint=robot.links[link].joint,
                 units=Option("units", {channel: [ANYTHING]}),
             )  # fmt: skip
@@ -339,7 +339,7 @@ def parse_header(log: str, header: object, robot: Robot) -> tuple[str, ...]:
             )  # fmt: skip
         if unit is None and count > 1 and (strange := _BRACKETS.search(name)):
             raise LogError(
-                log, "unknown_unit", "{option}: {part!r}: '{unit}' is no known unit", "write a unit such as deg or "
+                log, "unknown_unit", "{option}: {part!r}: '{unit}' is not a known unit", "write a unit such as deg or "
                 "Nmm, or leave it out", option=option, part=match[0], unit=strange[1],
             )  # fmt: skip
         end = "" if unit is None else f" [{unit}]"
@@ -461,7 +461,8 @@ def _expand_numbers(log: str, value: object, fields: Mapping[str, Field]) -> obj
         )  # fmt: skip
     if not numbers or not 1 <= min(numbers) <= max(numbers) <= len(columns):
         raise LogError(
-            log, "unknown_column", "{option}: {value!r} is no range of columns; the file has {count}, counted from 1",
+            log, "unknown_column", "{option}: {value!r} is not a range of columns; the file has {count}, counted from "
+                "1",
             "write FIRST:LAST, both included", option=OPTION, value=value, count=len(columns),
         )  # fmt: skip
     places = [columns[number - 1] for number in numbers]

@@ -105,7 +105,7 @@ def choose_cutoff(seen: Survey) -> CutoffChoice:
     x, rate = _piece_with_longest_travel(seen), seen.rate
     if _are_rows_unrelated_in_time(x):
         given = x.v is not None and x.a is not None
-        reason = "rows are postures in no order of time: nothing can be filtered"
+        reason = "the rows are postures that are not ordered in time: nothing can be filtered"
         return CutoffChoice(_round_to_two_digits(rate / 5.0), reason, given, series=False)
     highest = rate / 5.0
     if len(x) < FEWEST:

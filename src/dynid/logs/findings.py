@@ -966,7 +966,7 @@ class ChannelWatch:
             late = 0.5 * (hold - holds["q"]) / self.rate if names == ["tau"] else 0.0
             remedy = "torques come {ms:.2g} ms late on average: compare with {option}" if late > 5e-4 else ""
             yield Message(
-                "held_samples", "{quantities} change every {ratio:.4g} rows only: recorded at {row_rate:.4g} Hz, "
+                "held_samples", "{quantities} change only every {ratio:.4g} rows: recorded at {row_rate:.4g} Hz, "
                 "sampled at {rate:.4g} Hz", remedy, channels=names, ratio=hold, rate=self.rate / hold,
                 quantities=[PLURALS[name] for name in names], row_rate=self.rate, ms=1e3 * late,
                 option=Option("delay", round(late, 5)),

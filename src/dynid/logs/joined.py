@@ -623,7 +623,7 @@ class JoinedTable:
 
 _NO_ROWS = (
     "no row of {base} has samples of {others} around it",
-    "see that their clocks agree, and that none has large gaps",
+    "check that their clocks agree and that none has large gaps",
 )
 
 
@@ -675,7 +675,7 @@ def _check_times_meet(name: str, base: TimedTable, other: TimedTable, channels: 
         remedy = "leave {channels} out with {columns}"
     labels = _short_table_labels([base.table, other.table])
     raise LogError(
-        name, "times_never_meet", "the times of {base} ({base_range}) and of {other} ({other_range}) never meet",
+        name, "times_never_meet", "the times of {base} ({base_range}) and of {other} ({other_range}) do not overlap",
         remedy, base=labels[0], base_range=ranges[0], other=labels[1], other_range=ranges[1], channels=list(channels),
         shifted=Wording(f"dynid.FilePart({other.name!r}, shift={text})", f"'{other.name}@{text}'"),
         columns=Option("columns", dict.fromkeys(channels)),

@@ -338,7 +338,7 @@ class _ReducedNormalEquations:
         moved = np.abs(self.back @ open_ways).max(axis=(0, 2), initial=0.0) > 1e-3
         if moved.any():
             raise DynidError(
-                "marker_zero_undetermined", "markers leave the zero of joint {joints} open:",
+                "marker_zero_undetermined", "markers do not determine the zero of joint {joints}:",
                 "show more of them in the known posture, or give their offsets or the camera's pose",
                 joints=names_of_masked_joints(carried, moved),
             )  # fmt: skip
@@ -361,7 +361,7 @@ def refuse_hidden_joints(carried: MarkerCarriers, hidden: NDArray[np.bool_]) -> 
     never = np.asarray(hidden.all(axis=0))
     if never.any():
         raise DynidError(
-            "markers_insufficient", "the markers never tell joints {joints} apart",
+            "markers_insufficient", "the markers never distinguish joints {joints}",
             "put markers on more links, or three that do not lie on a line on the last one",
             joints=names_of_masked_joints(carried, never),
         )  # fmt: skip
@@ -408,7 +408,7 @@ def marker_warnings(
     if unjudged:
         notes.append(Message(
             "marker_deviations_unknown", "there are just enough markers to find the joints, none to judge the fit: "
-            "deviations are unknown",
+            "standard deviations are unknown",
         ))  # fmt: skip
     return tuple(notes)
 
@@ -531,13 +531,14 @@ def angles_from_markers(
     Examples
     --------
     >>> import numpy as np
-    >>> from dynid import angles_from_markers, load_robot
+    >>> from dynid import Robot, angles_from_markers
     >>> t = np.linspace(0.0, 1.0, 50)
     >>> q = 0.5 * np.sin(3.0 * t)
     >>> c, s, r = np.cos(q), np.sin(q), 0.3
     >>> first = np.column_stack([r * c, r * s, 0.0 * q])
     >>> second = np.column_stack([-r * s, r * c, 0.0 * q])
-    >>> fit = angles_from_markers(load_robot("one_link"), t, np.stack([first, second], 1), ["1", "1"], start=[0.0])
+    >>> robot = Robot.from_mdh([{}])
+    >>> fit = angles_from_markers(robot, t, np.stack([first, second], 1), ["1", "1"], start=[0.0])
     >>> bool(np.allclose(fit.q[:, 0], q, atol=1e-6))
     True
     """

@@ -121,7 +121,7 @@ def open_table(path: Path, topic: TopicLike | None = None, layout: Layout | None
         if is_folder:
             if not (path / "metadata.yaml").is_file():
                 raise LogError(
-                    name, "folder_not_rosbag", "this folder is no rosbag2: there is no metadata.yaml in it",
+                    name, "folder_not_rosbag", "this folder is not a rosbag2: there is no metadata.yaml in it",
                     "name a file",
                 )  # fmt: skip
         else:
@@ -154,7 +154,7 @@ def open_table(path: Path, topic: TopicLike | None = None, layout: Layout | None
         return (open_text(path, layout.names, layout.numbers, layout.part),)
     if suffix not in openers:
         raise LogError(
-            name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
+            name, "unsupported_suffix", "the suffix '{suffix}' is not a known format", "use {formats}",
             suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
         )  # fmt: skip
     table = openers[suffix](path)
@@ -359,7 +359,7 @@ def _read_signs(log: str, plan: ColumnPlan, robot: Robot, given: object) -> dict
     for entry in () if given is None else given if several else (given,):  # type: ignore[attr-defined]
         if not isinstance(entry, str) or entry not in known:
             raise LogError(
-                log, "unknown_sign", "{option} names {entry!r}, which is no channel of a joint", "write q, v, a or "
+                log, "unknown_sign", "{option} names {entry!r}, which is not a channel of a joint", "write q, v, a or "
                 "tau, a dot, and the joint, such as {near}", option=option, entry=entry,
                 near=get_close_matches(str(entry), known, n=2, cutoff=0.4) or list(known)[-1:],
             )  # fmt: skip
@@ -392,7 +392,7 @@ def _read_zeros(log: str, robot: Robot, given: object) -> Array:
         number, unit = (match[1], match[2]) if match else (value, "")
         if unit and find_unit(unit) not in units:
             raise LogError(
-                log, "unit_unfit_for_joint", "{option}: '{unit}' is no unit of the {kind} joint '{joint}'",
+                log, "unit_unfit_for_joint", "{option}: '{unit}' is not a unit of the {kind} joint '{joint}'",
                 "use {units}", option=option, unit=unit, kind=kind, joint=name, units=list(units),
             )  # fmt: skip
         try:
@@ -401,7 +401,7 @@ def _read_zeros(log: str, robot: Robot, given: object) -> Array:
             zeros[j] = np.nan
         if not np.isfinite(zeros[j]):
             raise LogError(
-                log, "zero_not_finite", "{option}: {value!r} of joint '{joint}' is no finite number",
+                log, "zero_not_finite", "{option}: {value!r} of joint '{joint}' is not a finite number",
                 "write it in {unit}, or with a unit as {example}", option=option, value=str(value)[:60], joint=name,
                 unit=units[0], example="-90deg" if kind == "revolute" else "12.5mm",
             )  # fmt: skip
@@ -692,7 +692,7 @@ GearLike = float | Sequence[float] | Sequence[Sequence[float]] | Array
 
 
 IN_CURRENT = Message(
-    "torques_in_current", "tau is a current, used as it is: parameters come in units of current",
+    "torques_in_current", "tau is a current, used as it is: parameters are in units of current",
     "{gain} gives Nm per A", gain=Option("gain"),
 )  # fmt: skip
 """Note on a log without torques."""

@@ -337,7 +337,7 @@ def _first_rows(
         missing = [name for name in measured if getattr(samples, name) is None]
         if missing:
             others = log.unused_columns
-            beside = "; beside those in use it has {others}" if others else ""
+            beside = "; in addition to those in use it has {others}" if others else ""
             more = [f"... ({len(others)} in all)"] if len(others) > 20 else []
             topics = log.other_topics
             beside += "; it also has the topics {topics:12}, which {topic} joins" if topics else ""

@@ -32,7 +32,7 @@ Mask = NDArray[np.bool_]
 ITERATIONS = 100
 SETTLED = 1e-9
 NOT_SETTLED = Message(
-    "gains_not_settled", "the search for the gains did not settle", "record longer and livelier motions"
+    "gains_not_settled", "the search for the gains did not settle", "record longer and more exciting motions"
 )
 CLEAR = 5.0
 """Deviations that a first factor must differ from zero by to be believed."""

@@ -89,7 +89,23 @@ class Gains(ResultWithFit):
         return self.fit.intervals(self.sigma)
 
     def value(self, name: str) -> float:
-        """Gain of one joint."""
+        """Gain of one joint.
+
+        Parameters
+        ----------
+        name : str
+            Name of the joint.
+
+        Returns
+        -------
+        float
+            The gain.
+
+        Raises
+        ------
+        IdentificationError
+            If there is no such joint.
+        """
         if name not in self.names:
             raise IdentificationError(
                 "unknown_joint", "there is no joint '{joint}' in these gains; joints are {joints}", joint=name,
@@ -118,7 +134,13 @@ class Gains(ResultWithFit):
         }
 
     def to_json(self) -> str:
-        """The gains as JSON text."""
+        """The gains as JSON text.
+
+        Returns
+        -------
+        str
+            What `facts` returns, as JSON.
+        """
         return json.dumps(self.facts(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:
@@ -235,7 +257,7 @@ def identify_gains(
         known = np.full((len(set(runs.loads[runs.loads >= 0])), 10), np.nan)
     if not runs.state.equation.is_direct_drive:
         raise IdentificationError(
-            "gains_of_coupled_motors", "gains of coupled motors (gear as a matrix) cannot be told joint by joint",
+            "gains_of_coupled_motors", "gains of coupled motors (gear as a matrix) cannot be determined joint by joint",
         )  # fmt: skip
     if on_progress is not None:
         on_progress("solving", 1.0)
@@ -404,8 +426,8 @@ def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
     middle = float(np.median(np.abs(values[np.isfinite(values)]))) if np.isfinite(values).any() else 1.0
     if hidden:
         warnings.append(Message(
-            "gain_not_revealed", "the payload does not reveal the gain of joint {joints}:", "mount it where this joint "
-            "feels it (off its axis, for a joint that turns) and move the joint in both logs", joints=hidden,
+            "gain_not_revealed", "the payload does not reveal the gain of joint {joints}:", "mount it where it loads "
+            "this joint (off its axis, for a joint that turns) and move the joint in both logs", joints=hidden,
         ))  # fmt: skip
     if (
         len(values) > 1
@@ -422,7 +444,7 @@ def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
         if np.isfinite(g) and h > 0.5 * abs(g):
             warnings.append(Message(
                 "gain_hardly_known", "the gain of joint {joint} is hardly known ({gain:.3g} +- {half_width:.2g}):",
-                "use a heavier payload, farther from its axis, or livelier motions", **facts,
+                "use a heavier payload, farther from its axis, or more exciting motions", **facts,
             ))  # fmt: skip
         elif g < 0.0:
             warnings.append(Message(

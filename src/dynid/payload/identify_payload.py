@@ -418,7 +418,8 @@ def payload_between(
     few = [result for result in (loaded, unloaded) if not result.groups]
     if few:
         told.append(Message(
-            "textbook_deviations", "a result has textbook deviations, which are too small where residuals are coloured",
+            "textbook_deviations", "one result has textbook standard deviations, which are too small where residuals "
+            "are coloured",
             "record longer",
         ))  # fmt: skip
     for which, result in (("with", loaded), ("without", unloaded)):

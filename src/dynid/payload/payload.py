@@ -295,20 +295,21 @@ class Payload(ResultWithFit):
         if np.isfinite(M) and not self.has_mass and not told:
             told.append(Message(
                 "payload_mass_insignificant", "the payload's mass ({mass:.3g} +- {half_width:.2g} kg) cannot be "
-                "distinguished from zero: its centre is not known", "use a heavier payload or livelier motions",
+                "distinguished from zero: its centre is not known", "use a heavier payload or more exciting motions",
                 mass=float(M), half_width=float(half[9]),
             ))  # fmt: skip
         elif not told and np.all(np.abs(self.unconstrained) <= self.quantile * self.sigma):
             told.append(Message(
                 "payload_not_visible", "nothing of the payload can be distinguished from zero",
-                "check that the loaded log was recorded with it, and use livelier motions",
+                "check that the loaded log was recorded with it, and use more exciting motions",
             ))  # fmt: skip
         if told or not np.isfinite(p).all():
             return tuple(told)
         excess, deviation = _triangle_violation(p, self.parameter_covariance)
         if excess + self.quantile * deviation < -CERTAIN:
             told.append(Message(
-                "payload_inertia_impossible", "no body has the payload's inertia: its largest principal moment exceeds "
+                "payload_inertia_impossible", "the payload's inertia is physically impossible: its largest principal "
+                "moment exceeds "
                 "the sum of the two others by {excess:.2g} +- {half_width:.1g} kg m^2", excess=-2.0 * excess,
                 half_width=2.0 * self.quantile * deviation,
             ))  # fmt: skip
@@ -335,7 +336,7 @@ class Payload(ResultWithFit):
         if densest > DENSEST or np.sqrt(max(float(spread[-1]) - slack, 0.0)) > size:
             told.append(Message(
                 "payload_density_implausible", "the payload's inertia is that of a solid body of {density:.2g} kg/m^3",
-                "check units, gains and signs of the torques; a livelier motion shows the inertia better",
+                "check units, gains and signs of the torques; a more exciting motion shows the inertia better",
                 density=float(self.mass / (4.0 / 3.0 * np.pi * np.prod(np.sqrt(5.0 * np.maximum(spread, 1e-12))))),
             ))  # fmt: skip
         return tuple(told)
@@ -360,7 +361,7 @@ class Payload(ResultWithFit):
         """
         if name not in self.names:
             raise IdentificationError(
-                "payload_parameter_undetermined", "the data do not tell '{parameter}' of the payload; they tell "
+                "payload_parameter_undetermined", "the data do not determine '{parameter}' of the payload, but "
                 "{parameters}", parameter=name, parameters=list(self.names),
             )  # fmt: skip
         return float(self.values[self.names.index(name)])
@@ -392,7 +393,13 @@ class Payload(ResultWithFit):
         }
 
     def to_json(self) -> str:
-        """The payload as JSON text."""
+        """The payload as JSON text.
+
+        Returns
+        -------
+        str
+            What `facts` returns, as JSON.
+        """
         return json.dumps(self.facts(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:
@@ -619,7 +626,8 @@ def check_payload_parameters(parameters: object) -> Array:
     P = pseudo_inertia(p)
     if np.linalg.eigvalsh(P).min() < -1e-6 * np.abs(P).max():
         raise IdentificationError(
-            "payload_not_physical", "no body has the inertia of this payload: about its centre of mass, each "
+            "payload_not_physical", "the inertia of this payload is physically impossible: about its centre of mass, "
+            "each "
             "principal moment is at most the sum of the two others",
         )  # fmt: skip
     return p

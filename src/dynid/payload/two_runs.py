@@ -285,7 +285,7 @@ def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
     finite = nrmse[np.isfinite(nrmse)]
     if len(finite) and finite.mean() > WEAK_MEAN:
         warnings.append(Message(
-            "torques_not_explained", "the residual is as large as {percent:.0f} % of the signal: is this the right "
+            "torques_not_explained", "the residual is {percent:.0f} % of the signal: is this the right "
             "robot, are units, signs and the order of joints right?", percent=100.0 * float(finite.mean()),
         ))  # fmt: skip
     return tuple(warnings)

@@ -53,7 +53,7 @@ class Fault:
     @property
     def message(self) -> Message:
         """Message on the fault."""
-        felt = "torques feel it" if self.matters else "torques cannot feel it"
+        felt = "torques feel it" if self.matters else "no effect on torques"
         return Message(
             self.problem.code, "link {link}: {problem} ({felt})", **self.problem.facts, link=self.link,
             problem=self.problem, felt=felt, matters=self.matters,
@@ -129,8 +129,8 @@ def check_robot(
     Examples
     --------
     >>> from dynid import check_robot
-    >>> check_robot("puma560").faults
-    ()
+    >>> check_robot("puma560").faults[0].problem
+    'it has no mass'
     """
     robot = load_robot(source, xacro=xacro, package_path=package_path)
     robot = replace(robot, notes=(*robot.notes, *_describe_missing_meshes(Path(source), robot)))

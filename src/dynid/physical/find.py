@@ -247,7 +247,8 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
         ))  # fmt: skip
     elif not result.equation.has_rotor_inertias:
         notes.append(Message(
-            "rotor_inertia_from_robot", "the base does not feel rotors: Ia is the declared or nominal one, else 0",
+            "rotor_inertia_from_robot", "forces on the base do not show rotors: Ia is the declared or nominal one, "
+            "else 0",
         ))  # fmt: skip
     notes += [
         Message(note.code, "{note}; here the prior distinguishes them", **note.facts, note=note)
@@ -280,7 +281,7 @@ def _implausible_body_warnings(
         x, ratio = values[first : first + 10], float(values[first + 9] / prior[first + 9])
         if not FEWEST_TIMES < ratio < MOST_TIMES:
             warnings.append(Message(
-                "mass_far_from_prior", "link {link}: the data ask for {mass:.3g} kg, {ratio:.2g} times its prior "
+                "mass_far_from_prior", "link {link}: the data suggest {mass:.3g} kg, {ratio:.2g} times its prior "
                 "({prior:.3g} kg by {source})", link=name, mass=float(x[9]), ratio=ratio, source=sources[k],
                 prior=float(prior[first + 9]),
             ))  # fmt: skip
@@ -317,7 +318,8 @@ def _cost_warnings(
         ))  # fmt: skip
     elif bindings and chance < UNLIKELY:
         warnings.append(Message(
-            "estimate_not_physical", "no bodies have the identified parameters, and noise does not explain it "
+            "estimate_not_physical", "the identified parameters are physically impossible, and noise does not explain "
+            "it "
             "({binding}); the fit hardly suffers, so a small effect that is not modelled is the likely cause",
             binding=bindings[0].reason, chance=chance,
         ))  # fmt: skip

@@ -142,7 +142,7 @@ def find_active_bounds(robot: Robot, problem: Problem, prior: Prior, found: Foun
 def _describe_binding(x: Array, prior: Array, w: Array) -> Message:
     """Message on what w'Pw -> 0 means: the mass vanishes, or all of it lies in a plane."""
     if x[9] < 1e-2 * prior[9]:
-        return Message("mass_not_positive", "the data ask for no mass, or a negative one")
+        return Message("mass_not_positive", "the data suggest no mass, or a negative one")
     n = w[:3] / max(float(np.linalg.norm(w[:3])), 1e-300)
     axis = int(np.argmax(np.abs(n)))
     first, second, third = ("YY", "ZZ", "XX"), ("XX", "ZZ", "YY"), ("XX", "YY", "ZZ")
@@ -460,8 +460,8 @@ class PhysicalParameters:
         ]  # fmt: skip
         if free:
             reasons.append(Message(
-                "masses_of_prior", "the data hardly show the masses of {links}: these are the prior's; {ranges} says "
-                "how far they can be moved", links=free, ranges=Wording(".ranges", "--ranges"),
+                "masses_of_prior", "the data hardly show the masses of {links}: these are the prior's; {ranges} shows "
+                "their ranges", links=free, ranges=Wording(".ranges", "--ranges"),
             ))  # fmt: skip
         if "bodies_fit_worse" in codes:
             growth = float(np.nanmax(self.nrmse_after / self.nrmse_before)) - 1.0
@@ -667,10 +667,10 @@ def _check_contents(x: PhysicalParameters) -> PhysicalParameters:
     check_shape("nrmse_after", x.nrmse_after, len(result.channels))
     check_shape("eigenvalues", x.eigenvalues, len(x.eigenvalues))
     if len(x.prior_source) != len(robot.links):
-        raise PhysicalError("record_prior_source_incomplete", "prior_source must speak of every link")
+        raise PhysicalError("record_prior_source_incomplete", "prior_source must name every link")
     for link in x.robot.links:
         if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
-            raise PhysicalError("link_not_physical", "link {name} is no body", name=link.name)
+            raise PhysicalError("link_not_physical", "link {name} is not a physically possible body", name=link.name)
     return x
 
 

@@ -93,7 +93,8 @@ def find_prior(robot: Robot, given: Robot | None, solids: Mapping[str, tuple[Arr
             stated = []
         elif not np.isnan(stated[0][1]).any() and not _is_possible_body(stated[0][1]):
             notes.append(Message(
-                "nominal_link_not_physical", "link {link}: no body has its nominal values; {instead} for them",
+                "nominal_link_not_physical", "link {link}: its nominal values are physically impossible; {instead} "
+                "for them",
                 link=link.name, instead="published values stand" if own[9] > 0.0 else "its size stands",
             ))  # fmt: skip
             stated = stated[1:]

@@ -294,15 +294,16 @@ def fit_bodies_to_data(problem: Problem, weight: float) -> FoundBodies:
         broken = _find_conflicting_constraints(problem) if answer.status == "infeasible" else []
         if broken:
             raise PhysicalError(
-                "constraints_infeasible", "no real bodies satisfy all that is asked for; in the way: {constraints}",
-                "loosen these, or what stands against them", constraints=broken[:5],
+                "constraints_infeasible", "no physically possible bodies satisfy all constraints; in conflict: "
+                "{constraints}",
+                "relax these, or what conflicts with them", constraints=broken[:5],
             )  # fmt: skip
         softer = replace(problem, data=SOFTER * problem.data, unit=SOFTER * problem.unit)
         return fit_bodies_to_data(softer, weight * SOFTER**2)
     if answer.status != "solved":
         raise PhysicalError(
-            "body_search_not_converged", "the search for real bodies did not converge ({status}): the data or what is "
-            "asked for are of extreme scale", "check the total mass and the bounds, and the units of the log",
+            "body_search_not_converged", "the search for real bodies did not converge ({status}): the data or the "
+            "constraints have an extreme scale", "check the total mass and the bounds, and the units of the log",
             status=answer.status,
         )  # fmt: skip
     x = x0 + Z @ answer.v[: Z.shape[1]]
@@ -406,8 +407,8 @@ def _check_solution(problem: Problem, x: Array) -> Array:
     smallest, excess = _smallest_eigenvalue(problem, x), _largest_violation(problem, x)
     if smallest < 0.5 * MARGIN or excess > 1e-6:
         raise PhysicalError(
-            "body_search_outside_bounds", "the search for real bodies ended outside its bounds (eigenvalue "
-            "{eigenvalue:.2g}, excess {excess:.2g})", "the data or the prior may be of extreme scale",
+            "body_search_outside_bounds", "the search for bodies ended outside its bounds (eigenvalue "
+            "{eigenvalue:.2g}, excess {excess:.2g})", "the data or the prior may have an extreme scale",
             eigenvalue=smallest, excess=excess,
         )  # fmt: skip
     return x

@@ -242,7 +242,7 @@ class SpreadSection(_FleetSection):
         count = len(set(different["robot"]))
         said = f"{count} robots differ from the others, in what the first table lists." if count else (
             "No robot differs from the others." if len(fleet.robots) >= FEWEST_ALIKE else
-            f"Fewer than {FEWEST_ALIKE} robots: whether one differs from the others is not told."
+            f"Fewer than {FEWEST_ALIKE} robots: too few to say whether one differs from the others."
         )  # fmt: skip
         return _Part([said, text], [_spread_figure(per_robot)], tables)
 
@@ -294,7 +294,7 @@ class BlindSection(_FleetSection):
         if weak:
             listed = ", ".join(f"{name} ({percent_text(x)})" for name, x in sorted(weak, key=lambda w: -w[1]))
             texts.append(f"Known to no better than half of their value (median relative deviation): {listed}.")
-        texts.append("Changes of these stay unseen. A motion that shows them, to be recorded now and then:")
+        texts.append("Changes of these cannot be detected. A motion that shows them, to be recorded now and then:")
         wanted = ",".join([*hidden, *(name for name, _ in sorted(weak, key=lambda w: -w[1]))][:8])
         files = [file.name.removesuffix(".toml (bundled)") for file in fleet.robot.files]
         robot = shlex.quote(files[0]) if len(files) == 1 else "ROBOT"

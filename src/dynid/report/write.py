@@ -447,7 +447,7 @@ def write_report(
     """
     if isinstance(result, Identification):
         if names is not None:
-            raise DynidError("option_not_applicable", "names go with several results")
+            raise DynidError("option_not_applicable", "names apply to several results")
         return write_result_page(
             result, path, logs=logs, validate=validate, physical=physical, command=command, inputs=inputs,
             warnings=warnings, on_progress=on_progress,
@@ -455,7 +455,7 @@ def write_report(
     results = tuple(result)
     if logs or validate or physical is not None or warnings:
         raise DynidError(
-            "option_not_applicable", "logs, physical parameters and warnings go with a single result; a comparison "
+            "option_not_applicable", "logs, physical parameters and warnings apply to a single result; a comparison "
             "draws no curves",
         )  # fmt: skip
     page_warnings = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))

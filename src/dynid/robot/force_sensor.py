@@ -142,7 +142,7 @@ class ForceSensor:
             )  # fmt: skip
         if (self.offsets == "known") != (self.offset is not None):
             raise DynidError(
-                "known_offsets_incomplete", "offsets 'known' of the force sensor and their values in `offset` go "
+                "known_offsets_incomplete", "offsets 'known' of the force sensor and their values in `offset` belong "
                 "together",
             )  # fmt: skip
         if not (np.isfinite(self.mass) and self.mass >= 0.0):

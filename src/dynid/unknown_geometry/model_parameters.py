@@ -237,7 +237,7 @@ class FunctionTables:
         shape = (len(motion), self.n, self.count)
         if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
             raise ModelError(
-                "wrong_shape", "rows go into a contiguous array of floats of shape {expected}, got {shape} {dtype}",
+                "wrong_shape", "rows need a contiguous array of floats of shape {expected}, got {shape} {dtype}",
                 expected=shape, shape=out.shape, dtype=out.dtype,
             )  # fmt: skip
         mode, q, v, a = _MODES[kind], motion.q, motion.v, motion.a
@@ -336,7 +336,7 @@ def model_parameters(
     --------
     >>> from dynid import load_robot, model_parameters
     >>> model_parameters(load_robot("one_link"), unknown=()).count
-    3
+    2
     """
     words = split_unknown_words(robot, unknown)
     shape = declare_unknowns(robot, words)
@@ -376,7 +376,7 @@ def count_model_parameters(
     --------
     >>> from dynid import count_model_parameters, load_robot
     >>> count_model_parameters(load_robot("gautier3"), unknown=("D3",)).count
-    15
+    17
     """
     return count_parameters(declare_unknowns(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
 

@@ -176,7 +176,7 @@ def test_notes_count_what_was_put_aside() -> None:
     for joint, note in zip(result.channels, of_joints, strict=True):
         assert note.startswith(f"joint '{joint}': ")
         assert abs(float(note.partition("(")[2].partition(" %")[0]) - 20.0) < 4.0
-    assert result.notes[-1] == "validation data were judged in the same way: errors are those of the good rows"
+    assert result.notes[-1] == "validation data were treated in the same way: errors are those of the good rows"
     assert result.estimator == "huber"
 
 

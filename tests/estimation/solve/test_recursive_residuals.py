@@ -88,8 +88,8 @@ def test_a_nearly_lost_block_is_told_by_name() -> None:
         noise = 0.01 * log.tau.std(axis=0) * rng.standard_normal(log.tau.shape)
         logs.append(dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=log.tau + noise))
     recursion, batch = (identified(logs, estimator, window=WINDOW) for estimator in ("recursive", "wls"))
-    told = [warning for warning in recursion.warnings if "nearly blind" in warning]
-    assert "nearly blind at joint '2': deviations of ZZ2, MX2, MY2 are up to" in told[0]
+    told = [warning for warning in recursion.warnings if "nearly singular" in warning]
+    assert "nearly singular at joint '2': standard deviations of ZZ2, MX2, MY2 are up to" in told[0]
     assert "estimator='wls'" in told[0]
     ratio = recursion.sigma / batch.sigma
     named = {name for name in recursion.names if any(name in warning for warning in told)}
@@ -97,7 +97,7 @@ def test_a_nearly_lost_block_is_told_by_name() -> None:
     my2 = batch.names.index("MY2")
     assert recursion.sigma[my2] > 0.5 * batch.values[my2], "worthless indeed"
     assert_allclose(unknowns(batch), X, rtol=0.01)
-    assert not any("nearly blind" in warning for warning in batch.warnings)
+    assert not any("nearly singular" in warning for warning in batch.warnings)
 
 
 @pytest.mark.parametrize("model", ["torque", "momentum"])
@@ -111,11 +111,11 @@ def test_the_joint_weighted_estimate_stands_beside(model: str, validate: float |
     )
     apart = np.abs(recursion.values - batch.values) / np.hypot(recursion.sigma, batch.sigma)
     k = int(np.argmax(apart))
-    notes = [note for note in recursion.notes if note.startswith("beside the recursion")]
+    notes = [note for note in recursion.notes if note.startswith("compared with all joints together")]
     assert len(notes) == 1
     assert f"at most {apart[k]:.2g} combined deviations ({recursion.names[k]}:" in notes[0]
     assert f"NRMSE {recursion.validation.mean:.4f}, wls {batch.validation.mean:.4f}" in notes[0]
-    assert not any("nearly blind" in warning for warning in recursion.warnings)
+    assert not any("nearly singular" in warning for warning in recursion.warnings)
 
 
 def test_without_noise_there_is_nothing_to_warn_of() -> None:
@@ -126,12 +126,14 @@ def test_without_noise_there_is_nothing_to_warn_of() -> None:
             robot, log_of(motion, torque(robot, motion)), model=model, friction=(), estimator="recursive"
         )
         assert_allclose(result.values, truth(robot, result), rtol=0.0, atol=1e-6)
-        assert not any("nearly blind" in warning for warning in result.warnings)
+        assert not any("nearly singular" in warning for warning in result.warnings)
 
 
 @pytest.mark.parametrize("model", ["power", "energy"])
 def test_models_of_one_channel_are_refused(model: str) -> None:
     robot = dynid.load_robot("scara")
     log = dynid.simulate(robot, fourier_motion(robot))
-    with pytest.raises(IdentificationError, match=f"model '{model}' adds up all joints, the recursion goes joint by"):
+    with pytest.raises(
+        IdentificationError, match=f"model '{model}' adds up all joints, but the recursion works joint by"
+    ):
         dynid.identify(robot, log, model=model, estimator="recursive")

@@ -242,7 +242,7 @@ def test_what_cannot_go_sample_by_sample_is_refused() -> None:
         (robot, {"prior": {"nose": (1.0, 1.0)}}, "prior speaks of 'nose'"),
         (robot, {"prior": {"Fc1": (1.0, 0.0)}}, "deviations must be positive"),
         (robot, {"model": "work"}, "no model 'work'"),
-        (robot, {"model": "reaction", "friction": PLAIN}, "does not feel friction"),
+        (robot, {"model": "reaction", "friction": PLAIN}, "do not depend on friction"),
         (robot, {"span": 16}, "model 'torque' has no span"),
         (robot, {"model": "energy", "span": 0}, "positive whole number"),
         (robot, {"model": "energy", "unknown": ("r",)}, "needs the geometry"),

@@ -27,17 +27,19 @@ def actuators(
     logs: Annotated[list[str], typer.Argument(help="recordings of q and q_cmd; log.csv@2:20 takes a part")],
     *,
     controller: Annotated[
-        Path | None, typer.Option(help="kind, kp, kd, max_torque (.toml); if missing, the MJCF's actuators")
+        Path | None, typer.Option(help="kind, kp, kd, max_torque (.toml; default: the MJCF's actuators)")
     ] = None,
     validate: Annotated[
-        list[str] | None, typer.Option(help="a LOG for rollouts, repeatable; the last quarter of the logs if missing")
+        list[str] | None, typer.Option(help="a LOG for rollouts, repeatable (default: the last quarter of the logs)")
     ] = None,
-    delay: Annotated[str, typer.Option(help="of commands, s; auto: by the data")] = "auto",
+    delay: Annotated[str, typer.Option(help="of commands, s; auto: estimated")] = "auto",
     sensor_delay: Annotated[
-        str, typer.Option(help="age of the positions with which a drive closes its loop, s; auto: by the data")
+        str, typer.Option(help="age of the positions with which a drive closes its loop, s; auto: estimated")
     ] = "0",
     polish: Annotated[int, typer.Option(help="rollouts in MuJoCo for Gauss-Newton after the linear estimate")] = 0,
-    links: Annotated[str | None, typer.Option(help="links whose masses are sought too: NAME,NAME,... or all")] = None,
+    links: Annotated[
+        str | None, typer.Option(help="links whose masses are identified too: NAME,NAME,... or all")
+    ] = None,
     cutoff: Annotated[float | None, typer.Option(help="cut-off frequency, Hz (default: automatic)")] = None,
     out: Annotated[Path | None, typer.Option(help="the result, for dynid export and report (.json)")] = None,
     mjcf: Annotated[Path | None, typer.Option(help="the robot's MJCF with new values in place (.xml)")] = None,
@@ -45,7 +47,7 @@ def actuators(
     isaac: Annotated[Path | None, typer.Option(help="DelayedPDActuatorCfg for Isaac Lab (.py), syntax checked")] = None,
     report: Annotated[Path | None, typer.Option(help="a page with rollouts and parameters (.html)")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: q, v, q_cmd, v_cmd, ...")] = None,
-    units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg")] = None,
+    units: Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg")] = None,
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
     sign: SignOption = None,

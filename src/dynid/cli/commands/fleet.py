@@ -29,7 +29,7 @@ CutoffOption = Annotated[float | None, typer.Option(help="cut-off frequency, Hz 
 DelayOption = Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")]
 JointsOption = Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")]
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
-UnitsOption = Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")]
+UnitsOption = Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")]
 GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
 GainOption = Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")]
 TopicOption = Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")]
@@ -47,7 +47,9 @@ def fleet(
     baseline: Annotated[
         int | None, typer.Option(help="first periods of each robot that are its reference (default: 4, at most half)")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="folder of states and results; a stopped run goes on there")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder of states and results; a stopped run continues there")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="processes on this machine (default: one per core)")] = None,
     scheduler: Annotated[str | None, typer.Option(help="address of a Dask scheduler: tcp://head:8786")] = None,
     robots: Annotated[
@@ -121,12 +123,12 @@ def fleet(
 
 def watch(
     robot: RobotArgument,
-    folder: Annotated[Path, typer.Argument(help="where logs of one robot arrive; each is a period of its own")],
+    folder: Annotated[Path, typer.Argument(help="where logs of one robot arrive; each is a period")],
     *,
-    out: Annotated[Path, typer.Option(help="folder of states and results; a stopped watch goes on there")],
+    out: Annotated[Path, typer.Option(help="folder of states and results; a stopped watch continues there")],
     baseline: Annotated[int, typer.Option(help="first logs that are the reference")] = 4,
-    once: Annotated[bool, typer.Option("--once", help="end when all logs that are there were read")] = False,
-    every: Annotated[float, typer.Option(help="seconds between looks into the folder")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="stop when all logs in the folder have been read")] = False,
+    every: Annotated[float, typer.Option(help="seconds between checks of the folder")] = 2.0,
     alpha: AlphaOption = 0.01,
     friction: FrictionOption = "auto",
     rotor_inertia: RotorOption = True,
@@ -176,7 +178,7 @@ def watch(
             terminal.print_line(screen, event.message, style="bold" if event.is_warning else None)
             seen += [event.message] if event.is_warning else []
     except KeyboardInterrupt:
-        terminal.print_line(screen, f"stopped; dynid watch goes on with what is in {out}")
+        terminal.print_line(screen, f"stopped; dynid watch continues with what is in {out}")
     terminal.finish_with_warnings(seen)
 
 

@@ -43,7 +43,7 @@ def inspect(
     *,
     out: Annotated[Path | None, typer.Option("--out", help="write a page to map columns by eye to this .html")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
-    units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
+    units: Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")] = None,
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
@@ -94,9 +94,9 @@ def simulate(
     trajectory: Annotated[Path, typer.Argument(help="a motion with t, q, v, a, as dynid excite --out writes it")],
     *,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write: .csv, .parquet or .npz")] = None,
-    rate: Annotated[float | None, typer.Option(help="samples per second; those of the trajectory if missing")] = None,
+    rate: Annotated[float | None, typer.Option(help="samples per second (default: as in the trajectory)")] = None,
     noise: Annotated[str, typer.Option(help="standard deviation of the torques, N m: one, or one per joint")] = "0",
-    plate: Annotated[bool, typer.Option("--plate", help="write the forces on the base, too")] = False,
+    plate: Annotated[bool, typer.Option("--plate", help="write the forces on the base as well")] = False,
     plate_noise: Annotated[str, typer.Option(help="standard deviation of forces and moments on the base")] = "0",
     sensor: SensorOption = None,
     seed: Annotated[int, typer.Option(min=0, help="of the noise")] = 0,
@@ -148,13 +148,15 @@ def identify(
     *,
     model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
     window: Annotated[
-        str | None, typer.Option(help="of energy and momentum, s (from the motion if missing), or a list 0:0.5,0.5:1")
+        str | None, typer.Option(help="of energy and momentum, s (default: from the motion), or a list 0:0.5,0.5:1")
     ] = None,
     quadrature: Annotated[
         str, typer.Option(help="of energy and momentum: smooth (order 8), or trapezoid (order 2)")
     ] = "smooth",
     sensor: SensorOption = None,
-    partial: Annotated[bool, typer.Option("--partial", help="go on where the plate cannot tell everything")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="continue although the plate does not determine everything")
+    ] = False,
     unknown: Annotated[str | None, typer.Option(help="lengths and angles that are unknown: r, d3, or symbols")] = None,
     friction: Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")] = "auto",
     rotor_inertia: Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")] = True,
@@ -175,7 +177,7 @@ def identify(
     column: Annotated[
         list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: where t, q, v, a, tau, q3 are; v= leaves v out")
     ] = None,
-    units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
+    units: Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")] = None,
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
@@ -189,7 +191,7 @@ def identify(
     snap: SnapOption = True,
     diagnose: Annotated[bool, typer.Option("--diagnose", help="try other signs, order, gravity, zeros, ...")] = False,
     details: Annotated[
-        bool, typer.Option("--details", help="everything: logs, all parameters, notes, what is not proven")
+        bool, typer.Option("--details", help="everything: logs, all parameters, notes, what the data cannot show")
     ] = False,
     compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
     every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
@@ -197,18 +199,18 @@ def identify(
         Path | None, typer.Option("--physical", help="find bodies that fit, and save them to this .json")
     ] = None,
     urdf: Annotated[
-        Path | None, typer.Option("--urdf", help="write the robot with these bodies; no name: beside the log")
+        Path | None, typer.Option("--urdf", help="write the robot with these bodies (default: next to the log)")
     ] = None,
     total_mass: TotalMassOption = None,
     geometry: GeometryOption = None,
     bound: BoundOption = None,
     prior_weight: PriorWeightOption = None,
     force: Annotated[
-        bool, typer.Option("--force", help="with --urdf: write a result that is not to be trusted, too")
+        bool, typer.Option("--force", help="with --urdf: write even a result that is not to be trusted")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="save the whole result to this .json")] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", help="write a page on the result, .html; no name: beside the log")
+        Path | None, typer.Option("--report", help="write a page on the result, .html (default: next to the log)")
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -240,11 +242,11 @@ def identify(
             "--prefer": prefer,
             "--quadrature": quadrature != "smooth",
         }
-        refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
+        refuse_unused_options(beside, "applies to a single result; leave it out with --compare")
     if "reaction" not in model:
         refuse_unused_options({"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate")
     if urdf is None:
-        refuse_unused_options({"--force": force}, "goes with --urdf; leave it out")
+        refuse_unused_options({"--force": force}, "needs --urdf; leave it out")
     known_bodies = {
         "total_mass": total_mass, "geometry": geometry, "prior_weight": prior_weight,
         "bounds": inertial.parse_bounds(bound or []), "package_path": robot_file_options().get("package_path", ()),
@@ -252,7 +254,7 @@ def identify(
     if urdf is None and physical is None:
         refuse_unused_options(
             {"--total-mass": total_mass, "--geometry": geometry, "--bound": bound, "--prior-weight": prior_weight},
-            "is about bodies; add --physical or --urdf",
+            "applies to bodies; add --physical or --urdf",
         )
     files = log_options.files_of_log_arguments((*logs, *(validate or ())))
     report, urdf = path_beside_log(report, files, "_report.html"), path_beside_log(urdf, files, "_identified.urdf")
@@ -318,10 +320,12 @@ def identify(
 def init(
     robot: Annotated[
         str | None,
-        typer.Argument(help="a robot file or name; that of this folder if missing", autocompletion=complete_robot_name),
+        typer.Argument(
+            help="a robot file or name (default: the one in this folder)", autocompletion=complete_robot_name
+        ),
     ] = None,
     logs: Annotated[
-        list[str] | None, typer.Argument(metavar="[LOG]...", help="recordings; those of this folder if missing")
+        list[str] | None, typer.Argument(metavar="[LOG]...", help="recordings (default: those in this folder)")
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -335,7 +339,7 @@ def init(
     out = Path(project.FILE)
     if out.exists() or out.is_symlink():
         raise DynidError(
-            "file_exists", "{out}: there is a project file already", "edit it, or remove it first", out=out,
+            "file_exists", "{out}: this project file exists already", "edit it, or remove it first", out=out,
         )  # fmt: skip
     terminal.check_output_path("--out", out)
     terminal.check_output_path("--json", json)

@@ -48,7 +48,7 @@ def excite(
         str | None, typer.Option(help="extra columns (default of fourier: viscous,coulomb,offset); '' for none")
     ] = None,
     task: Annotated[
-        Path | None, typer.Option(help="a .csv of your own motion, whose torques criterion v predicts")
+        Path | None, typer.Option(help="a .csv of your own motion, whose torques are predicted (criterion v)")
     ] = None,
     position: Annotated[str | None, typer.Option(help="limit +- rad or m: one number, or one per joint")] = None,
     velocity: Annotated[str | None, typer.Option(help="limit in rad/s or m/s: one number, or one per joint")] = None,
@@ -72,9 +72,7 @@ def excite(
         float | None,
         typer.Option(help="standard deviation of the noise on every row (default: 1; criterion v: 1 % of each effort)"),
     ] = None,
-    after: Annotated[
-        Path | None, typer.Option(help="a result of identify, to whose data the motion is to add what it can")
-    ] = None,
+    after: Annotated[Path | None, typer.Option(help="a result of identify; the motion complements its data")] = None,
     target: Annotated[
         str | None, typer.Option(help="what is to become known: names (M6,Fv3), payload or unidentifiable")
     ] = None,
@@ -132,7 +130,7 @@ def excite(
     share = motions.parse_speed(speed)
     if out is None:
         refuse_unused_options(
-            {"--rate": rate, "--speed": share != 1.0}, "is about the files of --out, which is missing"
+            {"--rate": rate, "--speed": share != 1.0}, "applies to the files of --out, which is missing"
         )
     loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     if out is not None:
@@ -187,7 +185,7 @@ def view(
     *,
     port: Annotated[int, typer.Option(help="of the page on this machine; 0 takes any that is free")] = 8080,
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
-    seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
+    seconds: Annotated[float | None, typer.Option(help="stop after this time (default: Ctrl-C)")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
     sign: SignOption = None,
     zero: ZeroOption = None,
@@ -221,7 +219,7 @@ def view(
         reading = {
             "--column": column, "--sign": sign, "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
-        refuse_unused_options(reading, "says how a log is read, and there is none")
+        refuse_unused_options(reading, "says how to read a log, but none is given")
         refuse_unused_options({"--result": result}, "needs the log of its torques")
     loaded = load_robot_for_command(robot, lock=parse_locks(lock or []))
     reader = log_options.LogReader.from_options(
@@ -266,7 +264,7 @@ def markers(
         Path | None, typer.Option(help="a .toml of cameras: FILE has image points CAMERA.NAME.u, CAMERA.NAME.v in px")
     ] = None,
     refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns are copied")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:

@@ -38,7 +38,7 @@ LoadedOption = Annotated[list[str], typer.Option(help="a LOG with the payload, r
 UnloadedOption = Annotated[
     list[str], typer.Option(help="a LOG without the payload, repeatable, or a result of dynid identify (.json)")
 ]
-LinkOption = Annotated[str | None, typer.Option(help="the link that carries; the last one if missing")]
+LinkOption = Annotated[str | None, typer.Option(help="the link that carries the payload (default: the last)")]
 FrictionOption = Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")]
 RotorOption = Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")]
 CutoffOption = Annotated[float | None, typer.Option(help="cut-off frequency, Hz (default: automatic)")]
@@ -46,7 +46,7 @@ DelayOption = Annotated[float, typer.Option(help="seconds by which torques were 
 OffsetsOption = Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")]
 FrictionPerLogOption = Annotated[bool, typer.Option(help="every log has its own friction, offsets included")]
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
-UnitsOption = Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")]
+UnitsOption = Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")]
 GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
 TopicOption = Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")]
 
@@ -61,9 +61,9 @@ def payload(
     sensor: SensorOption = None,
     gain_sigma: Annotated[
         float | None,
-        typer.Option(help="relative standard deviation of the drive gains, in the intervals; 0.1 if missing"),
+        typer.Option(help="relative standard deviation of the drive gains, part of the intervals (default: 0.1)"),
     ] = None,
-    physical: Annotated[bool, typer.Option(help="give a physically possible body")] = True,
+    physical: Annotated[bool, typer.Option(help="return a physically possible body")] = True,
     friction: FrictionOption = "auto",
     rotor_inertia: RotorOption = True,
     cutoff: CutoffOption = None,
@@ -115,7 +115,7 @@ def payload(
             "--gain": gain, "--topic": topic, "--sign": sign, "--zero": zero, "--order": order,
             "--header": header, "--rows": rows,
         }  # fmt: skip
-        refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
+        refuse_unused_options(reading, "applies to logs; results have their own settings")
         found = payload_between(with_it, without, link=link, gain_sigma=gain_sigma, physical=physical)
     else:
         reader = log_options.LogReader.from_options(
@@ -150,14 +150,14 @@ def gains(
     ] = None,
     com: Annotated[
         list[str] | None,
-        typer.Option(help="its centre of mass in the link's frame, m: x,y,z; estimated along if missing"),
+        typer.Option(help="its centre of mass in the link's frame, m: x,y,z (default: estimated)"),
     ] = None,
     inertia: Annotated[
         list[str] | None,
-        typer.Option(help="about it, kg m^2: ixx,ixy,ixz,iyy,iyz,izz (matrix elements); with --com, 0 if missing"),
+        typer.Option(help="about it, kg m^2: ixx,ixy,ixz,iyy,iyz,izz (matrix elements; default with --com: 0)"),
     ] = None,
     reference: Annotated[
-        list[str] | None, typer.Option(help="JOINT[=GAIN] whose gain is known (1 if missing), repeatable")
+        list[str] | None, typer.Option(help="JOINT[=GAIN] whose gain is known (default: 1), repeatable")
     ] = None,
     link: LinkOption = None,
     friction: FrictionOption = "auto",

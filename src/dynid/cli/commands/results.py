@@ -33,14 +33,14 @@ from dynid.messages import Message
 def physical(
     result: Annotated[Path, typer.Argument(help="a result that dynid identify --out wrote")],
     *,
-    prior: Annotated[str | None, typer.Option(help="a robot file or name whose links are believed in")] = None,
+    prior: Annotated[str | None, typer.Option(help="a robot file or name, the prior of the links")] = None,
     total_mass: TotalMassOption = None,
     geometry: GeometryOption = None,
     package_path: PackagePathOption = None,
     bound: BoundOption = None,
     prior_weight: PriorWeightOption = None,
     ranges: Annotated[
-        bool, typer.Option("--ranges", help="how far all bodies that fit as well can be moved; takes seconds")
+        bool, typer.Option("--ranges", help="ranges over all bodies that fit as well; takes seconds")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
     json: JsonOption = None,
@@ -116,10 +116,10 @@ def export(
     result: Annotated[str, typer.Argument(help="a result .json of dynid, a robot file, or a bundled robot's name")],
     out: Annotated[Path, typer.Argument(help="the file to write: .urdf, .xml (MJCF), .toml, .c or .json")],
     template: Annotated[
-        Path | None, typer.Option(help="a .urdf or .xml of which all but inertias and friction is kept as it is")
+        Path | None, typer.Option(help="a .urdf or .xml of which everything but inertias and friction is kept")
     ] = None,
     lock: LockOption = None,
-    force: Annotated[bool, typer.Option("--force", help="write a result that is not to be trusted, too")] = False,
+    force: Annotated[bool, typer.Option("--force", help="write even a result that is not to be trusted")] = False,
     json: JsonOption = None,
 ) -> None:
     """Write a model that other software loads, and prove it: the file is loaded again and its torques compared.
@@ -225,11 +225,11 @@ def report(
         typer.Argument(metavar="RESULT...", help="of identify, physical, actuators --out; several compare"),
     ],
     *,
-    out: Annotated[Path | None, typer.Option("--out", help="the .html to write; beside the result if missing")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="the .html to write (default: next to the result)")] = None,
     log: Annotated[list[str] | None, typer.Option(help="a LOG of the result, to draw its curves; repeatable")] = None,
-    validate: Annotated[list[str] | None, typer.Option(help="another LOG that it has to predict; repeatable")] = None,
+    validate: Annotated[list[str] | None, typer.Option(help="another LOG to predict; repeatable")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
-    units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
+    units: Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")] = None,
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
@@ -257,7 +257,7 @@ def report(
             "--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic, "--sign": sign,
             "--zero": zero, "--order": order, "--header": header, "--rows": rows,
         }  # fmt: skip
-        refuse_unused_options(reading, "says how logs are read; give some with --log")
+        refuse_unused_options(reading, "says how to read logs; give some with --log")
     place = report_output.default_report_path(results) if out is None else out
     keep = [*results, *log_options.files_of_log_arguments(words)]
     log_options.check_output_files(place, json, suffixes=(".html",), keep=keep)

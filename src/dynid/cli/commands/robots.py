@@ -49,7 +49,7 @@ def mdh(
     out: Annotated[Path | None, typer.Option("--out", help="write the table to this .toml file")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
-    snap: Annotated[bool, typer.Option(help="take almost-right angles for right ones")] = True,
+    snap: Annotated[bool, typer.Option(help="round almost-right angles to right angles")] = True,
 ) -> None:
     """Turn any robot into its modified Denavit-Hartenberg table, parameters included.
 
@@ -85,7 +85,7 @@ def base(
     tared: Annotated[bool, typer.Option(help="six free offsets in the reaction model")] = False,
     values: Annotated[Path | None, typer.Option(help="a robot file, or JSON {name: value}: adds values")] = None,
     latex: Annotated[bool, typer.Option(help="relations in LaTeX")] = False,
-    barycentric: Annotated[bool, typer.Option("--barycentric", help="relations in barycentric letters too")] = False,
+    barycentric: Annotated[bool, typer.Option("--barycentric", help="relations in barycentric parameters too")] = False,
     prefer: Annotated[
         str | None, typer.Option(help="parameters to keep first, in order of preference: MX5,YY2; data with --log")
     ] = None,
@@ -200,13 +200,11 @@ def unknown(
     unknown: Annotated[
         str | None, typer.Option(help="what is not known: d,r (all), d3 (one), a symbol; '' for nothing")
     ] = None,
-    count_only: Annotated[bool, typer.Option("--count-only", help="only how many there are, at once")] = False,
+    count_only: Annotated[bool, typer.Option("--count-only", help="only count them, which is fast")] = False,
     result: Annotated[
         Path | None, typer.Option(help="a result of dynid identify --unknown: lengths that follow from its values")
     ] = None,
-    known: Annotated[
-        list[str] | None, typer.Option(help="an inertial parameter that is known besides: NAME=VALUE, repeatable")
-    ] = None,
+    known: Annotated[list[str] | None, typer.Option(help="a known inertial parameter: NAME=VALUE, repeatable")] = None,
     rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = False,
     seed: Annotated[int, typer.Option(min=0, help="of the random points of --count-only")] = 0,
     lock: LockOption = None,
@@ -233,7 +231,7 @@ def unknown(
         identifiability.show_recovered_lengths(loaded.name, recovered, screen)
         return outputs.finish()
     if count_only:
-        refuse_unused_options({"--known": known}, "--count-only only counts; leave one out")
+        refuse_unused_options({"--known": known}, "--count-only only counts; leave out one of the two")
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
         outputs.write_json_file(json, lambda: identifiability.count_json_data(loaded.name, count))
         terminal.show_notes(loaded, screen)

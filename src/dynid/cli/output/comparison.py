@@ -31,7 +31,7 @@ def check_comparison_options(*, compare: bool, every: bool, model: str, estimato
     """Raise for options that make no sense with or without --compare, before any work."""
     if every and not compare:
         raise DynidError(
-            "option_not_applicable", "--all goes with --compare; a single result shows every parameter anyway",
+            "option_not_applicable", "--all needs --compare; a single result shows every parameter anyway",
         )  # fmt: skip
     if not compare:
         return
@@ -82,8 +82,8 @@ def show_comparison(compared: Comparison, screen: Console, *, every: bool = Fals
     say = terminal.print_line
     say(
         screen,
-        f"NRMSE: mean error of the joint torques on {compared.source}, alike for all runs; deviation: median sigma "
-        f"over value of the base parameters; agree: share of them within three combined deviations of "
+        f"NRMSE: mean error of the joint torques on {compared.source}, alike for all runs; deviation: median relative "
+        f"standard deviation of the base parameters; agree: share of them within three combined standard deviations of "
         f"{compared.reference.name}",
     )
     for run in compared.refused:

@@ -258,7 +258,7 @@ def read_standard_values(path: Path, robot: Robot) -> Array:
     unknown = sorted(set(map(str, data)) - set(robot.parameter_names))
     if unknown:
         raise DynidError(
-            "unknown_parameter", "{path}: '{unknown}' is no parameter of '{name}'; they look like {parameter_names}",
+            "unknown_parameter", "{path}: '{unknown}' is not a parameter of '{name}'; they look like {parameter_names}",
             path=path, unknown=unknown[0], name=robot.name, parameter_names=robot.parameter_names[0],
         )  # fmt: skip
     X = np.full(len(robot.parameter_names), np.nan)
@@ -348,12 +348,12 @@ class PlateRelation:
         """Warnings on parameters that the robot's own force plate cannot determine."""
         if self.hidden:
             what = (
-                "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: torques need ratio^2 J, "
-                "the base feels ratio J"
+                "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: torques contain ratio^2 "
+                "J, forces on the base ratio J"
             )
             return (Message("rotor_inertia_unknown", what, "declare it", joints=self.hidden),)
         if self.relation.lost:
-            what = "these channels cannot tell {parameters} of the joint torques"
+            what = "these channels do not determine {parameters} of the joint torques"
             return (Message("channels_insufficient", what, parameters=self.relation.lost),)
         return ()
 
@@ -382,9 +382,11 @@ def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
             screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
     if answer.channels:
         sets = "; ".join(" ".join(some) for some in answer.channels)
-        screen.print(f"  smallest sets of channels that tell all of theta_d: {sets}", highlight=False, soft_wrap=True)
+        screen.print(
+            f"  smallest sets of channels that determine all of theta_d: {sets}", highlight=False, soft_wrap=True
+        )
     else:
-        screen.print("  no set of channels tells all of theta_d", highlight=False)
+        screen.print("  no set of channels determines all of theta_d", highlight=False)
 
 
 def show_barycentric(base: BaseParameters, screen: Console) -> None:
@@ -512,7 +514,7 @@ def show_recovered_lengths(name: str, found: RecoveredGeometry, screen: Console)
         ):
             table.add_row(escape_markup(text), f"{x:.4g}", f"{low:.4g} to {high:.4g}", f"{nominal:.4g}")
         screen.print(table)
-    for what, names in (("not told by these data, held at nominal values", found.undetermined),
+    for what, names in (("not determined by these data, held at nominal values", found.undetermined),
                         ("do not follow from torques", found.hidden)):  # fmt: skip
         if names:
             screen.print(escape_markup(f"{what}: {', '.join(names)}"), highlight=False)

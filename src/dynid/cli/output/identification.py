@@ -47,7 +47,7 @@ LEVEL_STYLES: dict[str, str] = {
 
 
 @contextmanager
-def show_progress(screen: Console, first: str = "looking at the logs") -> Iterator[Callable[[str, float], None] | None]:
+def show_progress(screen: Console, first: str = "reading the logs") -> Iterator[Callable[[str, float], None] | None]:
     """Context with a progress callback: a bar in a terminal, None when piped."""
     if not screen.is_terminal:
         yield None

@@ -343,14 +343,17 @@ def show_check(found: Check, screen: Console) -> None:
     bad, felt = {f.link for f in found.faults}, {f.link for f in found.faults if f.matters}
     print_line(screen, f"physically impossible links: {', '.join(dict.fromkeys(f.link for f in found.faults))}")
     print_line(
-        screen, f"felt by the joint torques: {', '.join(x for x in found.bodies if x in felt) or 'none of them'}"
+        screen, f"visible in the joint torques: {', '.join(x for x in found.bodies if x in felt) or 'none of them'}"
     )
     if len(bad) > len(felt):
         print_line(screen, f"not felt: {', '.join(x for x in found.bodies if x in bad - felt)}")
     if found.mended is not None:
-        print_line(screen, "real bodies with the same joint torques exist: `--out mended.toml` writes the nearest ones")
+        print_line(
+            screen,
+            "physically possible bodies with the same joint torques exist: `--out mended.toml` writes the nearest ones",
+        )
     elif found.impossible:
-        print_line(screen, "no real bodies give the joint torques of this file")
+        print_line(screen, "no physically possible bodies give the joint torques of this file")
 
 
 def check_json_data(found: Check) -> dict[str, object]:
@@ -465,7 +468,7 @@ def show_payload(found: Payload, screen: Console) -> None:
     print_line(screen, _intervals_legend(found.groups))
     if found.gain_sigma:
         weighed = f", the payload being weighed by joint {found.reference}" if found.reference else ""
-        print_line(screen, f"they hold drive gains that are {100.0 * found.gain_sigma:.3g} % off{weighed}")
+        print_line(screen, f"they allow for drive gains that are {100.0 * found.gain_sigma:.3g} % off{weighed}")
 
 
 def show_gains(found: Gains, screen: Console) -> None:

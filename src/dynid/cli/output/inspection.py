@@ -62,7 +62,7 @@ def show_inspection(found: Inspection, screen: Console) -> None:
     """Print what is in a log: what looks wrong first, then sampling, columns and joints."""
     print_line(screen, f"{found.log}: {_summary_text(found)}", style="bold")
     if found.problem is not None:
-        print_line(screen, f"not read by itself: {found.problem.for_command_line}", style="yellow")
+        print_line(screen, f"not read automatically: {found.problem.for_command_line}", style="yellow")
     for remark in (remark for joint in found.joints for remark in joint.remarks):
         print_line(screen, f"look at this: {remark.for_command_line}", style="red")
     screen.print(columns_table(found))

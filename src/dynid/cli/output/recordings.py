@@ -123,7 +123,7 @@ def _parse_trajectory_text(name: str, text: str, suffix: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise LogError(name, "not_json", "this is no JSON: {error}", error=error) from error
+        raise LogError(name, "not_json", "this is not JSON: {error}", error=error) from error
 
 
 def _parse_yaml(name: str, text: str) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def _arrays_of_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Ar
     """Arrays of a trajectory_msgs/JointTrajectory, its joints brought into the robot's order."""
     lists = isinstance(data, Mapping) and all(isinstance(data.get(key), list) for key in ("joint_names", "points"))
     if not lists or not data["points"]:
-        raise LogError(name, "not_joint_trajectory", "this is no JointTrajectory: it needs joint_names and points")
+        raise LogError(name, "not_joint_trajectory", "this is not a JointTrajectory: it needs joint_names and points")
     given = [str(joint) for joint in data["joint_names"]]
     missing = [joint for joint in robot.joint_names if joint not in given]
     if missing or len(given) != robot.n:
@@ -363,7 +363,7 @@ def _triangulate_columns(
             there = [name in header for name in names]
             if any(there) and not all(there):
                 raise DynidError(
-                    "unknown_column", "{path}: there is no column '{missing}' beside the other coordinate", path=path,
+                    "unknown_column", "{path}: there is no column '{missing}' for the other coordinate", path=path,
                     missing=names[there.index(False)],
                 )  # fmt: skip
             for j, name in enumerate(names if all(there) else ()):

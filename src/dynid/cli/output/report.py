@@ -33,7 +33,7 @@ def check_report_arguments(results: Sequence[Path], with_logs: bool) -> None:
         raise DynidError("same_result_twice", "the same result is named twice; a comparison needs different ones")
     if with_logs and len(results) > 1:
         raise DynidError(
-            "option_not_applicable", "--log and --validate go with a single RESULT; a comparison draws no curves",
+            "option_not_applicable", "--log and --validate apply to a single RESULT; a comparison draws no curves",
         )  # fmt: skip
 
 

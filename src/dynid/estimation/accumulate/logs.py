@@ -104,7 +104,7 @@ def collect_logs(
         transmission=_common_transmission(logs, robot),
     )
     if options.cutoff is None and treatments[0].cutoff is not None and is_explained_exactly(equation, surveys):
-        reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
+        reason = "the recorded motion explains the measurements up to rounding: nothing is filtered"
         treatments = tuple(_unfiltered_treatment(s, options.delay) for s in surveys)
     noises = [_motion_noise_of(x, equation.shapes.scale) for x in treatments if x.smooth and x.cutoff is not None]
     if noises:
@@ -317,7 +317,8 @@ def _with_default_window(
         return options
     if not all(choice.series for choice in choices):
         raise IdentificationError(
-            "model_needs_time_order", "model '{model}' integrates over time, but rows are postures in no order of time",
+            "model_needs_time_order", "model '{model}' integrates over time, but the rows are postures that are not "
+            "ordered in time",
             "use {torque} or {power}", model=options.model, torque=Option("model", "torque"),
             power=Option("model", "power"),
         )  # fmt: skip
@@ -364,7 +365,7 @@ def _common_transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
         return None
     if len(couplings) != len(logs) or any(not np.allclose(c, couplings[0]) for c in couplings):
         raise LogError(
-            logs[0].name, "transmissions_differ", "the logs come with different transmissions", "give all the same "
+            logs[0].name, "transmissions_differ", "the logs have different transmissions", "give all the same "
             "{gear}", gear=Option("gear"),
         )  # fmt: skip
     if couplings[0].shape != (robot.n, robot.n):

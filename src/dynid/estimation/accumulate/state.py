@@ -313,7 +313,7 @@ def _rebuild_content(rows: Array) -> Content:
     """Content marks of a log from the rows of its record."""
     check_shape("content", rows, len(rows), 3)
     if np.any(rows[:, :2] < 0.0) or np.any(rows[:, :2] >= 1 << 32):
-        raise IdentificationError("record_content_marks_damaged", "the marks of a log's content are none")
+        raise IdentificationError("record_content_marks_damaged", "the fingerprint of a log's content is damaged")
     upper, lower = rows[:, :2].T.astype(np.uint64)
     return Content(upper * np.uint64(1 << 32) + lower, rows[:, 2])
 

@@ -933,7 +933,7 @@ class ReadingWords:
                 yield "sign", f"the position of {_joint_list_text(q)} has the wrong sign"
         zeros = [f"{names[j]} by {-np.degrees(x):.0f} deg" for j, x in enumerate(r.zero) if x]
         if zeros:
-            yield "zero", f"the zero is off of {_joint_list_text(zeros)}"
+            yield "zero", f"the zero is wrong at {_joint_list_text(zeros)}"
         if r.gravity is not None:
             g, now = np.round(r.gravity, 4) + 0.0, np.array(self.robot.gravity)
             size = float(np.linalg.norm(now))
@@ -956,7 +956,7 @@ class ReadingWords:
             logs = [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
             yield (
                 "payload",
-                f"the last link is another one in {_shortened_list_text(logs)}: a payload that nobody declared",
+                f"the last link is another one in {_shortened_list_text(logs)}: an undeclared payload",
             )
 
     def _factor_clauses(self, r: Reading) -> Iterator[tuple[str, str]]:

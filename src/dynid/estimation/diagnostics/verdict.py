@@ -396,7 +396,7 @@ def _reversal_reasons(evidence: Evidence) -> list[Reason]:
     if evidence.is_plate:
         said = Message(
             "forces_reversed", NEGATIVE + "; the sign of the forces is probably reversed (sense)",
-            "turn the sense of the force plate round in its description, then identify again", **facts,
+            "reverse the sense of the force plate in its description, then identify again", **facts,
         )  # fmt: skip
         return [Reason(said, "do not trust", "identify")]
     options = [Option("sign", f"tau.{joint}") for joint in evidence.torque_joints]
@@ -423,7 +423,7 @@ def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
     if evidence.torques_decide and evidence.fit.mean <= WEAK_MEAN:
         return [_poor_torque_prediction_reason(evidence, mean)]
     facts = {"nrmse": mean, "percent": 100.0 * mean, "fit_nrmse": evidence.fit.mean, "seconds": evidence.seconds}
-    large = "the residual is as large as {percent:.0f} % of the signal on validation data; "
+    large = "the residual is {percent:.0f} % of the signal on validation data; "
     if evidence.fit.mean > WEAK_MEAN and evidence.is_plate:
         said = Message(
             "forces_not_explained", large + "the model does not explain the forces even where it was fitted: are "
@@ -446,8 +446,8 @@ def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
         )  # fmt: skip
         return [Reason(said, "do not trust", "excite", (*evidence.excitation, LONGER))]
     said = Message(
-        "fit_does_not_carry_over", large + "the fit does not carry over to data it has not seen: too little or too "
-        "dull motion, or wrong units or joints", "check units and joint order, then record longer and more exciting "
+        "fit_does_not_carry_over", large + "the fit does not generalise to other data: too little or too monotonous "
+        "motion, or wrong units or joints", "check units and joint order, then record longer and more exciting "
         "motion", **facts,
     )  # fmt: skip
     action, options = ("diagnose", ()) if evidence.can_diagnose else ("excite", evidence.excitation)
@@ -457,7 +457,8 @@ def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
 RECORD_LONGER, LONGER = "record 20 s or more of exciting motion, which this command designs", Option("duration", 20)
 
 FEW_BLOCKS = Message(
-    "no_jackknife", "there are too few blocks of time for the jackknife: deviations are the textbook ones",
+    "no_jackknife", "there are too few blocks of time for the jackknife: standard deviations are those of the "
+    "textbook formula",
     "record longer",
 )  # fmt: skip
 
@@ -498,17 +499,18 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
     known = (Option("gain", gains),) if len(gains) == len(joints) else ()
     if evidence.in_current:
         said = Message(
-            "torques_are_currents", "the torques are currents: parameters and deviations are in units of current, not "
+            "torques_are_currents", "the torques are currents: parameters and standard deviations are in units of "
+            "current, not "
             "in kg m and kg m^2", "give the drive gains in N m per A ({gain}), or identify them (dynid gains)",
             gain=gain,
         )  # fmt: skip
         return [Reason(said, level, "identify" if known else "gains", known)]
     if evidence.scales:
         said = Message(
-            "torques_of_wrong_size", "torques are not of the size that the masses of the robot file ask for (times "
-            "{some}): currents or motor torques in place of joint torques?",
-            "give the drive gains in N m per A ({gain}), by default those that the masses ask for, or correct the "
-            "robot file", gain=gain, ratios=ratios,
+            "torques_of_wrong_size", "torques do not match the masses of the robot file (by a factor of {some}): "
+            "currents or motor torques in place of joint torques?",
+            "give the drive gains in N m per A ({gain}), proposed here from the masses of the robot file, or correct "
+            "that file", gain=gain, ratios=ratios,
             some=[f"{joint} {ratio:.2g}" for joint, ratio in list(ratios.items())[:8]],
         )  # fmt: skip
         return [Reason(said, level, "identify" if known else "gains", known)]
@@ -572,7 +574,7 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
     placement = evidence.placement
     if placement is not None and placement.is_off:
         said = Message(
-            "force_plate_misplaced", "the force plate seems to sit {placement} beside where it was declared",
+            "force_plate_misplaced", "the force plate seems to be {placement} from where it was declared",
             "correct position, rotation or reference of the force plate, then identify again",
             placement=str(placement), shift=placement.shift, turn=placement.turn,
         )  # fmt: skip
@@ -599,8 +601,8 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
     if evidence.motion_noise > NOISY:
         share = evidence.motion_noise
         said = Message(
-            "noisy_accelerations", "accelerations derived from the positions are noise to {percent:.0f} %, which pulls "
-            "inertias towards zero by some {bias_percent:.2g} %, beyond their deviations",
+            "noisy_accelerations", "{percent:.0f} % of the accelerations derived from the positions is noise, which "
+            "biases inertias towards zero by about {bias_percent:.2g} %, beyond their standard deviations",
             "use {momentum}, which needs no accelerations, lower the cut-off, or move faster",
             momentum=Option("model", "momentum"), percent=100.0 * share, bias_percent=100.0 * share**2,
         )  # fmt: skip
@@ -618,7 +620,7 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
         reasons.append(Reason(said, "usable", "excite", excitation))
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
         said = Message(
-            "few_time_blocks", "the deviations rest on {count} of time only", RECORD_LONGER,
+            "few_time_blocks", "the standard deviations rest on only {count} of time", RECORD_LONGER,
             blocks=evidence.groups, count=_count_text(evidence.groups, "block"),
         )  # fmt: skip
         reasons.append(Reason(said, "usable", "excite", (*excitation, LONGER)))
@@ -656,7 +658,8 @@ def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
         reasons.append(Reason(said, "usable", action, options))
     if evidence.weak:
         said = Message(
-            "weak_parameters", "{count} with a standard deviation above half of the largest of the kind ({some})",
+            "weak_parameters", "{count} with a standard deviation above half of the largest parameter of their kind "
+            "({some})",
             "record a more exciting motion, which this command designs, or fix what is known",
             parameters=list(evidence.weak), count=_count_text(len(evidence.weak), "inertial parameter"),
             some=_shorten_names(evidence.weak),
@@ -748,7 +751,7 @@ def with_bad_channels(verdict: Verdict, evidence: Evidence) -> Verdict:
     affected = [joint for joint in evidence.torque_joints if joint in named]
     others = [joint for joint in evidence.torque_joints if joint not in affected]
     scope = [Message(
-        "some_joints_affected", "only joint {some} is affected, the channels of {rest} are sound",
+        "some_joints_affected", "only joint {some} is affected, the channels of {rest} are not",
         some=_shorten_names(affected), rest=_shorten_names(others), joints=affected, others=others,
     )] if others else []  # fmt: skip
     step = verdict.next_step

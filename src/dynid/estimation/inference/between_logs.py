@@ -692,8 +692,8 @@ def describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
         return (Message("logs_agree", "the logs agree (p = {p:.2g})", p=agreement.p),)
     return (Message(
         "logs_differ_slightly", "the logs differ more than by chance (p = {p:.1g}), but neither payload nor friction "
-        "nor gravity explains {percent:.0f} % of the residual: what the model lacks follows the motion, and the "
-        "intervals hold that", p=agreement.p, percent=100.0 * MATERIAL,
+        "nor gravity explains {percent:.0f} % of the residual: what the model lacks depends on the motion, and the "
+        "intervals include that", p=agreement.p, percent=100.0 * MATERIAL,
     ),)  # fmt: skip
 
 

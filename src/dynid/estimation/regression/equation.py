@@ -250,7 +250,7 @@ class Equation:
             for joint in (column.joint, column.of):
                 if joint not in robot.joint_names:
                     raise IdentificationError(
-                        "unknown_joint", "column '{name}' speaks of joint '{joint}'; joints are {joint_names}",
+                        "unknown_joint", "column '{name}' refers to joint '{joint}'; joints are {joint_names}",
                         name=column.name, joint=joint, joint_names=list(robot.joint_names),
                     )  # fmt: skip
             if column.name in taken:

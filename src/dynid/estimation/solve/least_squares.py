@@ -527,9 +527,7 @@ def _observable_constraints(
     C: Array, d: Array, M: Array, spoken: list[str]
 ) -> tuple[Constraints | None, tuple[Message, ...]]:
     """Constraints on what the data can determine, and messages on those without effect."""
-    what = (
-        "'{constraint}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
-    )
+    what = "'{constraint}' alone does not help: the parameter appears only in sums with others"
     silent = tuple(
         Message("constraint_without_effect", what, constraint=text)
         for text, row in zip(spoken, C, strict=True)

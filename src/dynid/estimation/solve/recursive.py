@@ -88,13 +88,13 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
     check_serial(robot)
     if equation.options.is_scalar:
         raise IdentificationError(
-            "recursion_with_summed_model", "model '{model}' adds up all joints, the recursion goes joint by joint",
+            "recursion_with_summed_model", "model '{model}' adds up all joints, but the recursion works joint by joint",
             "use {torque} or {momentum}, or {estimator}", model=equation.options.model,
             torque=Option("model", "torque"), momentum=Option("model", "momentum"), estimator=WLS,
         )  # fmt: skip
     if equation.base_channels:
         raise IdentificationError(
-            "recursion_with_base_forces", "the recursion goes joint by joint, not with forces on the base",
+            "recursion_with_base_forces", "the recursion works joint by joint, not with forces on the base",
             "use {estimator}", estimator=WLS,
         )  # fmt: skip
     joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
@@ -128,7 +128,7 @@ def levels_from_rows(
         left = [k for k in left if k not in kept]
     if left:
         raise IdentificationError(
-            "recursion_parameters_unseen", "no torque tells {parameters}", "use {estimator}",
+            "recursion_parameters_unseen", "no torque determines {parameters}", "use {estimator}",
             parameters=[names[k] for k in left], estimator=WLS,
         )  # fmt: skip
     found.reverse()
@@ -143,14 +143,15 @@ def check_serial(robot: Robot) -> None:
     if robot.closures or robot.couplings:
         raise IdentificationError(
             "closed_loops_or_couplings", "'{robot}' has closed loops or coupled joints: its torques are not block "
-            "triangular; the recursion goes on serial robots,", "use {estimator}", robot=robot.name, estimator=WLS,
+            "triangular; the recursion works only on serial "
+            "robots,", "use {estimator}", robot=robot.name, estimator=WLS,
         )  # fmt: skip
     depth = _joint_depths(robot)
     alike = [name for j, name in enumerate(robot.joint_names) if depth.count(depth[j]) > 1]
     if alike:
         raise IdentificationError(
             "recursion_on_branched_robot", "'{robot}' branches (joints {joints[0]} and {joints[1]}): the recursion "
-            "goes on serial robots,", "use {estimator}", robot=robot.name, joints=alike, estimator=WLS,
+            "works only on serial robots,", "use {estimator}", robot=robot.name, joints=alike, estimator=WLS,
         )  # fmt: skip
 
 
@@ -251,16 +252,17 @@ def _check_rank_of_block(block: Array, D: Array, i: int, levels: Levels, unknown
         )
         if regrouping is None:
             return
-        kept, why = regrouping.kept, " but for noise of the sensors"
+        kept, why = regrouping.kept, " except for sensor noise"
     places = set(range(len(own))) - set(kept)
     if regrouping is not None:  # and what these cannot be told from
         places |= {k for row, k in zip(regrouping.matrix, kept, strict=True) if np.count_nonzero(row) > 1}
     some = [own[k] for k in sorted(places)]
     together = find_regrouping(stack_weighted_rows(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
     raise IdentificationError(
-        LACKS_RANK, "the recursion stops at joint '{joint}': along this motion its own torque does not tell {joined} "
-        "apart{why} (rank {rank} of {columns}; Ha, Ko & Kwon, eq. 2.30)", "all joints together do: use {estimator}"
-        if together else "nor do all joints together: move otherwise", joint=levels.joints[levels.order[i]],
+        LACKS_RANK, "the recursion stops at joint '{joint}': along this motion its own torque does not distinguish "
+            "{joined}{why} (rank {rank} of {columns}; Ha, Ko & Kwon, eq. 2.30)", "all joints together do: use "
+            "{estimator}"
+        if together else "nor do all joints together: record another motion", joint=levels.joints[levels.order[i]],
         parameters=some, joined=" and ".join(some), why=why, rank=len(kept), columns=len(own), estimator=WLS,
     )  # fmt: skip
 
@@ -356,8 +358,9 @@ def compare_with_batch(
     apart = np.abs(recursion.values - batch.values) / (np.hypot(recursion.sigma, batch.sigma) + smallest)
     k = int(np.argmax(apart))
     note = Message(
-        "recursion_compared_with_wls", "beside the recursion, all joints together (wls): they differ by at most "
-        "{apart:.2g} combined deviations ({parameter}: {recursive:.5g} and {wls:.5g}); validation NRMSE {nrmse:.4f}, "
+        "recursion_compared_with_wls", "compared with all joints together (wls), the recursion differs by at most "
+        "{apart:.2g} combined standard deviations ({parameter}: {recursive:.5g} and {wls:.5g}); validation NRMSE "
+        "{nrmse:.4f}, "
         "wls {wls_nrmse:.4f}", apart=float(apart[k]), parameter=unknowns.names[k], wls=float(batch.values[k]),
         recursive=float(recursion.values[k]), nrmse=recursion.validation.mean, wls_nrmse=batch.validation.mean,
     )  # fmt: skip
@@ -368,8 +371,8 @@ def compare_with_batch(
         own = [name for name in levels.names[levels.own[i]] if name in blind]
         if own:
             warnings.append(Message(
-                "recursion_nearly_blind", "the recursion is nearly blind at joint '{joint}': deviations of "
-                "{parameters} are up to {ratio:.0f} times those of all joints together", "use {estimator}",
+                "recursion_nearly_blind", "the recursion is nearly singular at joint '{joint}': standard deviations "
+                "of {parameters} are up to {ratio:.0f} times those of all joints together", "use {estimator}",
                 joint=levels.joints[c], parameters=own, ratio=max(blind[name] for name in own), estimator=WLS,
             ))  # fmt: skip
     return note, tuple(warnings)

@@ -337,7 +337,7 @@ def fit_outlier_model(
             )  # fmt: skip
     if not pieces.kept:
         raise LogError(
-            logs[0].name, "log_short_for_outliers", "it is too short to tell outliers from what is right",
+            logs[0].name, "log_short_for_outliers", "it is too short to detect outliers",
             "use {estimator}", estimator=Option("estimator", "wls"),
         )  # fmt: skip
     values = _fit_reference(reference, pieces.kept)
@@ -462,7 +462,7 @@ def describe_outliers(model: OutlierModel, logs: Sequence[Log], *, in_validation
         ))  # fmt: skip
     if in_validation:
         lines.append(Message(
-            "validation_judged", "validation data were judged in the same way: errors are those of the good rows"
+            "validation_judged", "validation data were treated in the same way: errors are those of the good rows"
         ))  # fmt: skip
     else:
         lines.append(Message("validation_not_judged", "validation data were taken as recorded"))

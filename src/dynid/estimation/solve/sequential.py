@@ -312,7 +312,7 @@ class Sequential:
     >>> for k in range(200):
     ...     q, v, a = np.sin([0.1 * k]), np.cos([0.1 * k]), -np.sin([0.1 * k])
     ...     follower.update(q, v, a, tau=2.0 * a + 0.5 * v)
-    >>> round(follower.values[follower.names.index("Fv1")], 6)
+    >>> float(follower.values[follower.names.index("Fv1")].round(6))
     0.5
     """
 
@@ -648,7 +648,7 @@ def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -
     if robot.floating or robot.closures:
         what = "floats" if robot.floating else "has closed loops"
         raise IdentificationError(
-            "needs_open_fixed_robot", "'{robot}' {what}; sample by sample goes on open robots with a fixed base",
+            "needs_open_fixed_robot", "'{robot}' {what}; sequential identification needs an open robot on a fixed base",
             robot=robot.name, what=what,
         )  # fmt: skip
     blocks = (friction,) if isinstance(friction, str) else tuple(friction)
@@ -708,7 +708,8 @@ def _prior_rows(
     unknown = [name for name in known if name not in names]
     if unknown:
         raise IdentificationError(
-            "unknown_parameter", "the prior speaks of '{parameter}'; parameters are {parameters}",
+            "unknown_parameter", "the prior has '{parameter}', which is not a parameter here; parameters are "
+            "{parameters}",
             parameter=unknown[0], parameters=list(names),
         )  # fmt: skip
     if isinstance(prior, Identification):
@@ -718,7 +719,9 @@ def _prior_rows(
     else:
         values, sigma = (np.array([prior[name][k] for name in known], dtype=np.float64) for k in (0, 1))
         if not (sigma > 0.0).all():
-            raise IdentificationError("prior_deviations_not_positive", "the prior's deviations must be positive")
+            raise IdentificationError(
+                "prior_deviations_not_positive", "the prior's standard deviations must be positive"
+            )
         A = np.diag(1.0 / sigma)
     rows = np.zeros((len(A), len(names)))
     rows[:, [names.index(name) for name in known]] = A

@@ -164,10 +164,11 @@ def read_header(
             "does it)",
         )  # fmt: skip
     if b"\x00" in head:
-        raise LogError(log, "not_text", "this is no text but binary data{hint}", hint=hint)
+        raise LogError(log, "not_text", "this is binary data, not text{hint}", hint=hint)
     if b"\n" not in head and len(head) == HEAD:
         raise LogError(
-            log, "not_text_table", "there is no end of a line in the first megabyte: no table of text{hint}", hint=hint,
+            log, "not_text_table", "there is no line end in the first megabyte: this is not a text "
+                "table{hint}", hint=hint,
         )  # fmt: skip
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     columns, delimiter, used, notes = (
@@ -399,7 +400,7 @@ def _decode_line(log: str, line: bytes) -> str:
             continue
         if all(letter.isprintable() or letter == "\t" for letter in text):
             return text
-    raise LogError(log, "not_csv", "the first line is no text: this is no CSV file, or not in UTF-8")
+    raise LogError(log, "not_csv", "the first line is not text: this is not a CSV file, or not in UTF-8")
 
 
 def find_delimiter(line: str) -> str:
@@ -613,7 +614,7 @@ def _open_binary(path: Path) -> BinaryIO:
 def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
     """Error on a file that cannot be read or inflated."""
     if isinstance(error, gzip.BadGzipFile):
-        return LogError(log, "not_gzip", "this is no gzip file, or a damaged one{hint}", hint=hint)
+        return LogError(log, "not_gzip", "this is not a gzip file, or it is damaged{hint}", hint=hint)
     if isinstance(error, (EOFError, zlib.error)):
         return LogError(log, "gzip_damaged", "the gzip data are cut off or damaged", "copy the file again")
     return LogError(log, "file_unreadable", "cannot be read: {reason}", reason=str(error))
@@ -629,7 +630,7 @@ def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: i
             if not block.endswith(NEWLINE):
                 rest = file.readline(HEAD)
                 if len(rest) == HEAD and not rest.endswith(NEWLINE):
-                    raise LogError(log, "not_text_table", "a line is longer than a megabyte: no table of text")
+                    raise LogError(log, "not_text_table", "a line is longer than a megabyte: this is not a text table")
                 block += rest
             done = _share_read(log, file)
             following = file.read(size)
@@ -856,7 +857,7 @@ def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: in
                 )  # fmt: skip
 
 
-_OTHER_ROWS = "mend it, or take other rows with {rows}"
+_OTHER_ROWS = "correct it, or use other rows with {rows}"
 
 
 def _guess_cell_mistake(cells: int, count: int, delimiter: str) -> str:

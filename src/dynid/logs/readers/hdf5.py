@@ -125,7 +125,7 @@ def _open_hdf5_file(path: Path) -> Iterator[Any]:
     except Exception as error:  # h5py raises whatever a damaged byte leads HDF5 to
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
-            str(path), "not_hdf5", "this is no HDF5 file, or a damaged one ({reason}){content_hint}", reason=reason,
+            str(path), "not_hdf5", "this is not an HDF5 file, or it is damaged ({reason}){content_hint}", reason=reason,
             content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
@@ -313,7 +313,7 @@ def open_mat(path: Path) -> Table:
     except ParserFailedError as error:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
-            str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
+            str(path), "not_mat", "this is not a MAT file, or it is damaged ({reason}){content_hint}", reason=reason,
             content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
     words = {name: tuple(texts) for name, texts in facts["words"].items()}

@@ -141,7 +141,7 @@ def _npz_errors(path: Path) -> Iterator[None]:
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
-            str(path), "not_npz", "this is no {kind} file, or a damaged one ({reason}){content_hint}",
+            str(path), "not_npz", "this is not a {kind} file, or it is damaged ({reason}){content_hint}",
             kind=path.suffix[1:].upper(), reason=reason, content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 

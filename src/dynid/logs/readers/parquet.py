@@ -101,7 +101,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
-            str(path), "not_parquet", "this is no Parquet file, or a damaged one ({reason}){content_hint}",
+            str(path), "not_parquet", "this is not a Parquet file, or it is damaged ({reason}){content_hint}",
             reason=reason, content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
@@ -146,7 +146,7 @@ def open_frame(log: str, frame: Any) -> ArrayTable:
     columns = _columns_of_frame(frame)
     if columns is None:
         raise LogError(
-            log, "not_a_log", "a {kind} is no log", "give the name of a file, a frame of polars or pandas, or a "
+            log, "not_a_log", "a {kind} is not a log", "give the name of a file, a frame of polars or pandas, or a "
             "mapping of names to arrays", kind=type(frame).__name__,
         )  # fmt: skip
     arrays: dict[str, Numbers] = {}

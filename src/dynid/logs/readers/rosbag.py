@@ -318,7 +318,7 @@ def _damage_error(path: Path, error: Exception) -> LogError:
     """Error on a bag that cannot be read."""
     reason = str(error).partition("\n")[0][:160]
     return LogError(
-        str(path), "not_rosbag", "this is no bag, or a damaged one ({reason}){content_hint}", reason=reason,
+        str(path), "not_rosbag", "this is not a bag, or it is damaged ({reason}){content_hint}", reason=reason,
         content_hint=format_hint_from_content(path) if path.is_file() else '',
     )  # fmt: skip
 

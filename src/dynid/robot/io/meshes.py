@@ -79,7 +79,7 @@ class MeshFolders:
         if scheme not in ("", "file"):
             raise MeshRefusedError(
                 "mesh_scheme_not_allowed", "mesh {mesh}: {scheme}:// is not opened",
-                "use package:// or a path beside the URDF", mesh=name, scheme=scheme,
+                "use package:// or a path next to the URDF", mesh=name, scheme=scheme,
             )  # fmt: skip
         path = unquote(urlsplit(name).path) if scheme else name
         places = (self.home, *(x.resolve() for x in (*self.packages, *self.prefixes)))
@@ -115,7 +115,7 @@ class MeshFolders:
             if found.is_file() and (place in named or found.is_relative_to(self.home)):
                 return found
         raise MeshRefusedError(
-            "file_not_found", "mesh {mesh}: not found beside the URDF",
+            "file_not_found", "mesh {mesh}: not found next to the URDF",
             "name the folder that holds '{package}' with {option}, or in ROS_PACKAGE_PATH", mesh=name, package=package,
             option=Option("package_path"),
         )  # fmt: skip

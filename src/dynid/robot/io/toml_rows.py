@@ -333,13 +333,13 @@ def _read_inertia(where: str, table: LinkTable, problems: list[Message]) -> Arra
     if table.mass is not None:
         inertia = _read_body(where, table, table.mass, problems)
     elif table.com is not None or table.inertia is not None:
-        problems.append(Message("missing_mass", "{where}: com and inertia need mass beside them", where=where))
+        problems.append(Message("missing_mass", "{where}: com and inertia need mass as well", where=where))
     for i, symbol in enumerate(SYMBOLS):
         value = getattr(table, symbol)
         if value is not None:
             if table.mass is not None:
                 problems.append(Message(
-                    "parameters_given_twice", "{where}: {parameter} beside mass, com and inertia",
+                    "parameters_given_twice", "{where}: {parameter} in addition to mass, com and inertia",
                     "give either, not both", where=where, parameter=symbol,
                 ))  # fmt: skip
             inertia[i] = value
@@ -356,7 +356,7 @@ def _read_body(where: str, table: LinkTable, mass: float, problems: list[Message
     inertia[9] = mass
     if table.com is None:
         if table.inertia is not None:
-            problems.append(Message("missing_com", "{where}: inertia needs com beside it", where=where))
+            problems.append(Message("missing_com", "{where}: inertia needs com as well", where=where))
         return inertia
     inertia[6:9] = mass * np.array(table.com)
     if table.inertia is None:
