@@ -1,7 +1,7 @@
 """What the site needs beyond its generator, so that it is complete without a network.
 
 An extension of Python-Markdown while it is built: formulas become MathML.
-Afterwards, as `python -m bench.site FOLDER`: the one script that pages would fetch from elsewhere is that of the folder.
+Afterwards, `python -m bench.site FOLDER`: the one script that pages would fetch from elsewhere is the folder's own.
 """
 
 from __future__ import annotations
