@@ -65,7 +65,8 @@ $(VENV)/docs.stamp: $(VENV)/run.stamp
 	touch $@
 
 docs: $(VENV)/docs.stamp
-	$(BIN)/mkdocs build --strict --quiet
+	PYTHONPATH=. $(BIN)/zensical build --strict
+	$(BIN)/python -m bench.site site
 	@echo "wrote site/index.html"
 
 wheel: $(VENV)/run.stamp

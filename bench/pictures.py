@@ -1,4 +1,4 @@
-"""Make the pictures of pages in docs/pictures, in Debian's Chromium without a network.
+"""Make all pictures of pages in docs/pictures, in Debian's Chromium without a network.
 
 python -m bench.pictures [FOLDER]
 """
@@ -6,35 +6,42 @@ python -m bench.pictures [FOLDER]
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from dynid import (
     Log,
     Motion,
     Robot,
     design_excitation,
+    export,
     identify,
     load_robot,
     physical_parameters,
     simulate,
     write_report,
 )
+from dynid.cli.output.recordings import write_log
 from dynid.demo import robot_to_simulate
 from dynid.report.excitation import write_page
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+from bodies import with_bodies  # noqa: E402
 from browser import Tab, browser, find_browser  # noqa: E402
+from robots import smooth_path  # noqa: E402
 
-WIDTH, HEIGHT = 1200, 860
+WIDTH, HEIGHT, FRAMES = 1200, 860, 36
 
 
 def real_robot(robot: Robot) -> Robot:
@@ -80,6 +87,85 @@ def write_friction_page(file: Path) -> None:
     write_report(names["recipe"], file, logs=names["log"])
 
 
+def write_raw(path: Path) -> None:
+    """A recording of the Puma 560 without a header, in degrees, with the torque of joint 3 reversed."""
+    robot = load_robot("puma560")
+    log = simulate(robot, smooth_path(robot, np.arange(0.0, 12.0, 0.01), scale=1.0), noise=0.05)
+    assert log.tau is not None
+    assert log.v is not None
+    tau = log.tau * np.array([1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
+    np.savetxt(path, np.column_stack([log.t, np.degrees(log.q), np.degrees(log.v), tau]), delimiter=",", fmt="%.7g")
+
+
+def draw_inspection(folder: Path, program: str, out: Path) -> None:
+    """Page of dynid inspect: the end of the columns, and the joints."""
+    write_raw(folder / "raw.csv")
+    words = [sys.executable, "-m", "dynid", "inspect", "puma560", "raw.csv", "--out", "inspect.html"]
+    subprocess.run(words, cwd=folder, check=False, capture_output=True)
+    with browser(program) as tab:
+        tab.open(folder / "inspect.html", width=1200, height=2400)
+        end = tab.run("document.getElementById('column-table').tBodies[0].rows[5].getBoundingClientRect().bottom")
+        first = tab.run("document.getElementById('joints').getBoundingClientRect().top")
+        last = tab.run("document.getElementById('inspect-line').getBoundingClientRect().top - 50")
+        upper = tab.picture(clip={"x": 0, "y": 0, "width": 1200, "height": end})
+        lower = tab.picture(clip={"x": 0, "y": first, "width": 1200, "height": last - first}, whole=True)
+    parts = [Image.open(BytesIO(part)).convert("RGB") for part in (upper, lower)]
+    whole = Image.new("RGB", (1200, sum(part.height for part in parts)), "white")
+    for part, top in zip(parts, (0, parts[0].height), strict=True):
+        whole.paste(part, (0, top))
+    whole.quantize(64).save(out / "inspect.png", optimize=True)
+
+
+def draw_view(folder: Path, program: str, out: Path) -> None:
+    """Page of dynid view with a result: torques, residual, coloured joints and the path of the tool."""
+    robot = with_bodies("panda")
+    export(robot, folder / "panda.toml")
+    robot = load_robot(folder / "panda.toml")
+    motion = smooth_path(robot, np.arange(0.0, 20.0, 0.01), scale=1.5)
+    log = simulate(robot, motion, noise=0.3)
+    write_log(folder / "log.csv", log)
+    identify(robot, log, friction=("viscous", "coulomb", "offset"), cutoff=10.0).save(folder / "result.json")
+    words = ["view", "panda.toml", "log.csv", "--result", "result.json", "--floor", "0", "--no-browser", "--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dynid", *words, "--seconds", "120"], cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        address = next(match[1] for line in process.stdout if (match := re.search(r"look at (\S+)", line)))
+        with browser(program) as tab:
+            tab.visit(address, width=1200, height=860)
+            tab.wait("document.body && document.body.innerText.includes('identified')")
+            time.sleep(8.0)
+            tab.run("document.querySelector('.mantine-Notification-closeButton')?.click()")
+            time.sleep(2.0)
+            Image.open(BytesIO(tab.picture())).convert("RGB").quantize(255).save(out / "view.png", optimize=True)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def draw_moving(page: Path, out: Path) -> None:
+    """The robot of a report at successive times, beside its torques: an animated picture."""
+    program = find_browser()
+    assert program is not None
+    frames = []
+    with browser(program) as tab:
+        tab.open(page, width=1000, height=760)
+        tab.run("document.querySelector('nav').style.display = 'none'")
+        tab.run("document.querySelector('.log-name').scrollIntoView({behavior: 'instant'})")
+        time.sleep(1.5)
+        top = float(tab.run("document.querySelector('.log-name').getBoundingClientRect().top + scrollY - 12"))
+        for k in range(FRAMES):
+            move = f"s.value = {1000 * (0.1 + 0.5 * k / FRAMES):.0f}; s.dispatchEvent(new Event('input'))"
+            tab.run("{const s = document.querySelector('.slider'); " + move + "}")
+            time.sleep(0.15)
+            clip = {"x": 0.0, "y": max(0.0, top), "width": 1000.0, "height": 480.0}
+            frames.append(Image.open(BytesIO(tab.picture(clip=clip, whole=True))).convert("RGB").resize((800, 384)))
+    file = out / "dynid.webp"
+    frames[0].save(file, save_all=True, append_images=frames[1:], duration=120, loop=0, quality=55, method=6)
+    print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
+
+
 def take(tab: Tab, file: Path, selector: str, height: int) -> None:
     """Save a picture of the page from an element on."""
     top = tab.run(f"document.querySelector('{selector}').getBoundingClientRect().top + scrollY - 12")
@@ -107,6 +193,9 @@ def main(out: Path) -> None:
         write_friction_page(Path(folder) / "friction.html")
         tab.open(Path(folder) / "friction.html", width=WIDTH, height=HEIGHT)
         take(tab, out / "friction.png", "#friction", 480)
+        draw_moving(pages["report"], out)
+        draw_inspection(Path(folder), program, out)
+        draw_view(Path(folder), program, out)
 
 
 if __name__ == "__main__":

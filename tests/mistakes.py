@@ -71,8 +71,18 @@ class Mistake:
 
 MISTAKES = (
     Mistake(
-        "A wrong path", "The file is called `arm.urdf`, the log `log.csv`.",
-        "identify arm.urfd log.csv", ("no such file", "did you mean 'arm.urdf'"),
+        "Joints in another order",
+        "The driver sorts joints by name (`bend`, `lift`, `turn`), and the columns are called `q1`, `q2`, `q3`, which "
+        "count the robot's joints.",
+        "identify arm.urdf order.csv", ("turn, bend are exchanged", "--order bend,lift,turn"), 1,
+    ),
+    Mistake(
+        "A sign", "The drive of `lift` counts torques the other way round than the URDF.",
+        "identify arm.urdf sign.csv", ("torque of joint lift has the wrong sign", "--sign tau.lift"), 1,
+    ),
+    Mistake(
+        "A zero", "The controller's zero of `lift` is the arm upright, that of the URDF is the arm stretched out.",
+        "identify arm.urdf zero.csv", ("zero is off of joint lift", "--zero lift=-90deg"), 1,
     ),
     Mistake(
         "A forgotten joint", "The log has no columns of the joint `lift`, whose position `bend` feels.",
@@ -85,10 +95,6 @@ MISTAKES = (
     Mistake(
         "A URDF without limits", "No `<limit>` in the file: nobody knows how fast the robot may move.",
         "excite no_limits.urdf --out traj.csv", ("'turn'", "velocity", "--velocity"),
-    ),
-    Mistake(
-        "The log of another robot", "The joints of the log have other names than those of the robot.",
-        "identify arm.urdf other.csv", ("another robot", "shoulder_pan", "turn, lift, bend"),
     ),
     Mistake(
         "Columns named otherwise", "The positions are called `angle`, the torques `load`.",
@@ -111,10 +117,6 @@ MISTAKES = (
         "identify arm.urdf short.csv",
         ("do not trust", "too short", "record 20 s or more", "next: dynid excite arm.urdf"), 1,
     ),
-    Mistake(
-        "A robot that stands still", "The recording began after the motion had ended.",
-        "identify arm.urdf still.csv", ("no joint moves", "dynid excite"),
-    ),
 )  # fmt: skip
 
 
@@ -133,7 +135,13 @@ def write_files(folder: Path) -> None:
     whole = csv(log, names).splitlines()
     without = [",".join(word for k, word in enumerate(line.split(",")) if k not in (2, 5)) for line in whole]
     opens = [f"{line},{'position.finger_left' if k == 0 else 1e-5 * k}" for k, line in enumerate(whole)]
+    other_way = Log(log.t, log.q, tau=log.tau * np.array([1.0, -1.0, 1.0]))
+    upright = Log(log.t, log.q + np.array([0.0, 0.5 * np.pi, 0.0]), tau=log.tau)
+    by_name = Log(log.t, log.q[:, ::-1], tau=log.tau[:, ::-1])
     for name, text in (
+        ("order.csv", csv(by_name, ("1", "2", "3"), q="q", tau="tau").replace(".", "", 6)),
+        ("sign.csv", csv(other_way, names)),
+        ("zero.csv", csv(upright, names)),
         ("log.csv", "\n".join(whole) + "\n"),
         ("forgotten.csv", "\n".join(without) + "\n"),
         ("opens.csv", "\n".join(opens) + "\n"),

@@ -637,6 +637,9 @@ changes("compare_estimators", runs, friction_per_log=True)
 changes("compare_estimators", runs, delay=0.01)
 changes("compare_estimators", runs, estimators=[lambda problem: np.zeros(len(problem.names))])
 called("compare_estimators", runs)
+changes("BaseParameters.plot", lambda **k: list(dynid.base_parameters(robot()).plot(**k)), why=True)
+changes("Identification.plot", lambda **k: list(result().plot(**k)), logs=Later(recorded))
+changes("Identification.plot", lambda **k: list(result().plot(**k)), validate=Later(lambda: recorded(5)))
 called("diagnose", lambda **k: dynid.diagnose(result(), **k))
 CASES["Comparison.run.estimator"] = [
     lambda: _refused(lambda **k: runs().run("torque", **k), "huber", {"estimator": "huber"}),

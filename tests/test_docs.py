@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from command_line import write_fleet_logs
 from dynid import load_robot, simulate
 from dynid.cli.output.recordings import write_log
 from dynid.dynamics.friction import FRICTION
+from dynid.dynamics.regressor import MODELS
 from dynid.estimation.inference.cross_validation import DEFAULT, OPTIONAL
 from fourier import fourier_motion
 from mistakes import arm_urdf
@@ -31,8 +33,20 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 def blocks(language: str) -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
-        found += [(page.name, code) for code in re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)]
+        codes = re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+        codes = ["\n".join(codes)] if codes and page.parent.name == "extend" else codes  # these pages go on
+        found += [(page.name, code) for code in codes]
     return found
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """Models and friction blocks that a page adds are gone after it."""
+    before = [(known, dict(known)) for known in (FRICTION, MODELS)]
+    yield
+    for known, entries in before:
+        known.clear()
+        known.update(entries)
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
@@ -78,15 +92,20 @@ def write_own_robot(place: Path) -> None:
 
 
 def test_the_readme_keeps_its_promise() -> None:
-    """Two commands, one line of shell and five of Python; its links lead somewhere."""
+    """An install line, two commands, one line of shell and five of Python; its links lead somewhere."""
     text = (ROOT / "README.md").read_text()
-    first, own = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    install, first, own = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert install.startswith("pip install .")
+    others = text.partition("## What others do not do")[2].partition("\n## ")[0]
+    assert all("](" in line for line in re.findall(r"^- .*(?:\n  .*)*", others, re.MULTILINE))
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert [line.split()[1] for line in first.splitlines()] == ["demo", "test"]
     assert len(own.splitlines()) == 1
     assert len([line for line in code.splitlines() if line.strip()]) == 5
-    for link in re.findall(r"\]\((?!http)([^)#]+)", text):
+    for link, anchor in re.findall(r"\]\((?!http)([^)#]+)(?:#([^)]+))?\)", text):
         assert (ROOT / link).exists(), link
+        titles = re.findall(r"^#+ (.*)$", (ROOT / link).read_text(), re.MULTILINE) if anchor else [anchor]
+        assert anchor in [re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles], link
 
 
 def test_every_public_name_is_in_the_reference() -> None:

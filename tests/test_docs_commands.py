@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import commands_page
+import tutorial
 from command_line import CommandLine, write_simulated
 from dynid import Wiring, load_robot
 from dynid.cli.project import forget_values_in_use
@@ -45,7 +46,9 @@ def test_the_tutorial(run: CommandLine) -> None:
     pytest.importorskip("viser")
     said = ""
     for words in commands("tutorial.md"):
-        said += run(*words, *(("--port", "0") if words[0] == "view" else ())).out
+        printed = run(*words, *(("--port", "0") if words[0] == "view" else ())).out
+        assert tutorial.is_current(printed), "run python tests/tutorial.py"
+        said += printed
     for part in (
         "16 base parameters",
         "MXR2 = MX2 + D3*M3",

@@ -73,9 +73,26 @@ def test_columns_called_currents_are_a_warning(run: CommandLine, folder: Path) -
 
 
 def test_wrong_paths_of_logs_and_folders(run: CommandLine, folder: Path) -> None:
+    assert "did you mean 'arm.urdf'" in run.fails("identify", "arm.urfd", "log.csv")
     assert "did you mean 'log.csv'" in run.fails("identify", "arm.urdf", "lgo.csv")
     assert "nor a folder 'logs'" in run.fails("identify", "arm.urdf", "logs/log.csv")
     assert "the bundled robots are" in run.fails("identify", "zebra", "log.csv")
+
+
+def test_logs_of_another_robot_and_of_a_robot_that_stands_still(run: CommandLine) -> None:
+    said = run.fails("identify", "arm.urdf", "other.csv")
+    assert all(words in said for words in ("another robot", "shoulder_pan", "turn, lift, bend"))
+    said = run.fails("identify", "arm.urdf", "still.csv")
+    assert all(words in said for words in ("no joint moves", "dynid excite"))
+
+
+def test_the_three_commonest_mistakes_are_repaired_by_the_option_that_is_named(run: CommandLine) -> None:
+    for name, option in (
+        ("order", "--order bend,lift,turn"),
+        ("sign", "--sign tau.lift"),
+        ("zero", "--zero lift=-90deg"),
+    ):
+        assert "verdict: good" in run("identify", "arm.urdf", f"{name}.csv", *option.split()).out, name
 
 
 def test_masses_that_are_a_little_off_are_no_mistake(run: CommandLine, folder: Path) -> None:
