@@ -35,7 +35,15 @@ from dynid.actuators.mistakes import (
     torque_limits,
 )
 from dynid.actuators.polish import MOST, SHOOTING, Polished, polish
-from dynid.actuators.rollout import Drives, RolloutErrors, Simulator, Windows, check_rollouts_possible, rollout_errors
+from dynid.actuators.rollout import (
+    HORIZONS,
+    Drives,
+    RolloutErrors,
+    Simulator,
+    Windows,
+    check_rollouts_possible,
+    rollout_errors,
+)
 from dynid.dynamics.friction import friction_columns
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, IdentificationError
@@ -656,6 +664,11 @@ class _Job:
         errors = rollout_errors(simulator, parts, cutoff, nominal=nominal, before=before, after=after)
         if errors is None:
             self.notes.append(Message("held_out_too_short", "the held-out motion is too short for a rollout"))
+        elif longer := [horizon for horizon in HORIZONS if horizon not in errors.horizons]:
+            self.notes.append(Message(
+                "horizon_left_out", "the held-out motion has no stretch for rollouts of {horizons} s", "give a longer "
+                "recording with {validate}", horizons=[f"{x:g}" for x in longer], validate=Option("validate"),
+            ))  # fmt: skip
         return polished, errors, used
 
     def _compare_with_linear(self, fit: DriveFit, polished: Polished, sigma: Mapping[str, Array]) -> None:
