@@ -234,7 +234,7 @@ def check_delay(delay: object, option: str = "delay") -> float | None:
         return None
     if isinstance(delay, bool) or not isinstance(delay, int | float | np.number) or not np.isfinite(float(delay)):
         raise IdentificationError(
-            "invalid_delay", "{option} must be 'auto' or seconds, got {value!r}", option=Option(option),
+            "invalid_delay", "{option} must be 'auto' or seconds, got {value!r}", "8 ms are 0.008", option=Option(option),
             value=str(delay)[:40],
         )  # fmt: skip
     seconds = float(delay)
