@@ -452,7 +452,7 @@ class _Job:
         fit = _with_mean_load(fit, equation, loads)
         ratio = np.where(fit.nrmse > LOOSE_ERROR, backlash_of(equation, fit), 1.0)
         loose = [int(j) for j in np.flatnonzero(ratio > LOOSE)]
-        doubts = doubts_about_fit(equation, fit, parts, others, self.delay is None, loose)
+        doubts = doubts_about_fit(equation, fit, parts, others, self.delay is None, loose, loaded.controller)
         self.warnings.extend(doubts)
         named = {doubt.code for doubt in (*doubts, *self.warnings)} & (GROSS - {"poor_fit"})
         weights = doubts_about_weights(equation, fit)
