@@ -414,8 +414,11 @@ def note_on_sensor_delay(equation: Equation, fit: DriveFit) -> tuple[Message, ..
     ),)  # fmt: skip
 
 
-WRONG_LOOP = 1.1
-"""Ratio of squares from which on the loop that was not given explains the data so much better that it is named."""
+DOUBTED_LOOP, WRONG_LOOP = 1.03, 1.1
+"""Ratios of squares from which on the loop that was not given explains the data so much better that it is named.
+
+With the true one the ratio was at most 0.99 in 20 simulated recordings.
+"""
 
 
 def doubt_about_loop(equation: Equation, fit: DriveFit) -> list[Message]:
@@ -427,11 +430,12 @@ def doubt_about_loop(equation: Equation, fit: DriveFit) -> list[Message]:
     estimator = Estimator(equation)
     start = estimator.search_delay(loop, step=0.008)[0] if fit.delay_sigma > 0.0 else fit.delay
     other = estimator.solve(start, loop, seek_delay=fit.delay_sigma > 0.0)
-    if relative_squares(equation, fit, other) < WRONG_LOOP:
+    ratio = relative_squares(equation, fit, other)
+    if ratio < DOUBTED_LOOP:
         return []
     change = max(abs(o["Ia"] / f["Ia"] - 1.0) for o, f in zip(other.values, fit.values, strict=True))
     return [Message(
-        "loop_wrong", "the data speak for loop = '{loop}', with which armatures differ by up to {change:.0f} %",
+        "loop_wrong" if ratio > WRONG_LOOP else "loop_doubted", "the data speak for loop = '{loop}', with which armatures differ by up to {change:.0f} %",
         "leave loop out of {controller}", loop=loop, change=100.0 * change, controller=Option("controller"),
     )]  # fmt: skip
 
