@@ -345,7 +345,7 @@ def identify_actuators(
     given_delay = check_delay(delay)
     if isinstance(polish, bool) or not isinstance(polish, int | np.integer) or polish < 0:
         raise IdentificationError(
-            "invalid_polish", "{option} must be a number of rollouts, 0 for none, got {value!r}", "60 to 100 are enough",
+            "invalid_polish", "{option} must be a number of rollouts, 0 for none, got {value!r}", "60 are enough",
             option=Option("polish"), value=str(polish),
         )  # fmt: skip
     if polish:

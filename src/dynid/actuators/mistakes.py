@@ -234,8 +234,8 @@ def check_delay(delay: object, option: str = "delay") -> float | None:
         return None
     if isinstance(delay, bool) or not isinstance(delay, int | float | np.number) or not np.isfinite(float(delay)):
         raise IdentificationError(
-            "invalid_delay", "{option} must be 'auto' or seconds, got {value!r}", "8 ms are 0.008", option=Option(option),
-            value=str(delay)[:40],
+            "invalid_delay", "{option} must be 'auto' or seconds, got {value!r}", "8 ms are 0.008",
+            option=Option(option), value=str(delay)[:40],
         )  # fmt: skip
     seconds = float(delay)
     if not 0.0 <= seconds <= 0.5:
@@ -435,7 +435,8 @@ def doubt_about_loop(equation: Equation, fit: DriveFit) -> list[Message]:
         return []
     change = max(abs(o["Ia"] / f["Ia"] - 1.0) for o, f in zip(other.values, fit.values, strict=True))
     return [Message(
-        "loop_wrong" if ratio > WRONG_LOOP else "loop_doubted", "the data speak for loop = '{loop}', with which armatures differ by up to {change:.0f} %",
+        "loop_wrong" if ratio > WRONG_LOOP else "loop_doubted",
+        "the data speak for loop = '{loop}', with which armatures differ by up to {change:.0f} %",
         "leave loop out of {controller}", loop=loop, change=100.0 * change, controller=Option("controller"),
     )]  # fmt: skip
 
