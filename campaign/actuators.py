@@ -68,15 +68,16 @@ def draw_case(seed: int) -> tuple[str, Drive, dict[str, Array], dict[str, Array]
     return name, drive, log, record(text, drive, check, 12.0, seed=seed + 1), known
 
 
-def true_rollout_error(result: Actuators, robot: Robot, check: dict[str, Array]) -> float:
+def drives_of(result: Actuators) -> Drives:
+    """What a simulator needs of a result."""
+    Ia, Fv, Fc, Fo = map(result.of, ("Ia", "Fv", "Fc", "Fo"))
+    return Drives(Ia, np.maximum(Fv, 0.0), np.maximum(Fc, 0.0), Fo, result.controller, result.delay, result.loop)
+
+
+def true_rollout_error(drives: Drives, cutoff: float, robot: Robot, check: dict[str, Array]) -> float:
     """Error at 0.5 s against the true positions, from states that the recording tells, rad."""
     parts = split_at_gaps([read_commands(read_log(columns(check), robot), robot)])
-    windows = Windows(parts, result.controller, HORIZON, result.cutoff)
-    offset = result.of("Fo")
-    drives = Drives(
-        result.of("Ia"), np.maximum(result.of("Fv"), 0.0), np.maximum(result.of("Fc"), 0.0), offset, result.controller,
-        result.delay, result.loop,
-    )  # fmt: skip
+    windows = Windows(parts, drives.controller, HORIZON, cutoff)
     q = Simulator(robot).rollout(drives, windows)
     grid = np.arange(windows.samples + 1) * windows.period
     true = np.stack([
@@ -108,8 +109,12 @@ def run_case(seed: int, *, polish: bool) -> dict[str, Any]:
                 return found | {"failed": str(error)}
             seconds = time.process_time() - start
             found[way] = figures(result, drive) | {
-                "seconds": seconds, "rollout": true_rollout_error(result, robot, check)
+                "seconds": seconds, "rollout": true_rollout_error(drives_of(result), result.cutoff, robot, check)
             }  # fmt: skip
+            if rollouts:  # what states of coarse encoders leave, whatever is identified
+                true = Drives(drive.armature, drive.damping, drive.friction, drive.offset, result.controller,
+                              drive.delay, drive.loop)  # fmt: skip
+                found["floor"] = true_rollout_error(true, result.cutoff, robot, check)
     return found
 
 
@@ -149,6 +154,8 @@ def line_of(run: dict[str, Any]) -> str:
                 f"rollout {1e3 * x['rollout']:.2f} mrad, {x['seconds']:.1f} s, {x['rollouts']} rollouts, inside "
                 f"{'/'.join(map(str, inside(x)))}, {x['verdict']}; "
             )
+    if "floor" in run:
+        what += f"true drives {1e3 * run['floor']:.2f} mrad; "
     return what + ", ".join(run["linear"]["warnings"])
 
 

@@ -131,6 +131,7 @@ def test_what_cannot_be_told_is_named(tmp_path: Path) -> None:
     assert np.isnan(found.gains.kp).all()
     known = identify_actuators(robot, log, controller=gains(drive))
     np.testing.assert_allclose(known.of("Ia"), drive.armature, rtol=0.05)
+    assert known.warnings == (), "neither gravity nor the links weigh its gains"
 
 
 def test_masses_of_links_are_found_where_asked_for(tmp_path: Path, plain: Recording) -> None:

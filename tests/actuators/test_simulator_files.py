@@ -55,6 +55,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Actuators:
     log = simulate_actuators(robot, motion, delay=0.006, armature=0.02, damping=0.1, frictionloss=0.05, bits=16)
     result = identify_actuators(robot, log)
     np.testing.assert_allclose(result.of("Ia"), 0.02, rtol=0.05)
+    (said,) = (note for note in result.notes if note.code == "horizon_left_out")
+    assert said.facts["horizons"] == ["2", "10"]
     return result
 
 

@@ -78,6 +78,7 @@ def test_wrong_logs(case: tuple[Robot, Drive, Table], name: str) -> None:
     with pytest.raises(DynidError) as caught:
         identify_actuators(robot, change(table), controller={"kp": drive.kp, "kd": drive.kd})
     assert caught.value.code == code
+    assert caught.value.remedy
     assert len(str(caught.value).splitlines()) <= 2
 
 
@@ -109,6 +110,7 @@ def test_wrong_controllers(case: tuple[Robot, Drive, Table], name: str) -> None:
     with pytest.raises(DynidError) as caught:
         identify_actuators(case[0], case[2], controller=controller)
     assert caught.value.code == code
+    assert caught.value.remedy or code == "file_unreadable"
     assert len(str(caught.value).splitlines()) <= 2
 
 
@@ -131,6 +133,7 @@ def test_wrong_arguments(case: tuple[Robot, Drive, Table], code: str, options: d
     with pytest.raises(DynidError) as caught:
         identify_actuators(robot, table, **({"controller": {"kp": drive.kp, "kd": drive.kd}} | options))
     assert caught.value.code == code
+    assert caught.value.remedy
 
 
 def test_a_floating_base_is_refused_with_the_remedy(case: tuple[Robot, Drive, Table], tmp_path: Path) -> None:
@@ -155,13 +158,15 @@ def exchanged(table: Table, i: int, j: int) -> Table:
 
 def early(table: Table, samples: int) -> Table:
     return {
-        key: np.r_[x[samples:], np.full(samples, x[-1])] if key in ("q1", "q2", "q3") else x for key, x in table.items()
+        key: np.r_[x[samples:], np.full(samples, x[-1])] if key in ("q1", "q2", "q3", "q4") else x
+        for key, x in table.items()
     }
 
 
 def late(table: Table, samples: int) -> Table:
     return {
-        key: np.r_[np.full(samples, x[0]), x[:-samples]] if key in ("q1", "q2", "q3") else x for key, x in table.items()
+        key: np.r_[np.full(samples, x[0]), x[:-samples]] if key in ("q1", "q2", "q3", "q4") else x
+        for key, x in table.items()
     }
 
 
@@ -216,7 +221,8 @@ def test_mistakes_that_the_fit_shows(case: tuple[Robot, Drive, Table], code: str
     change, options = MISTAKES[code]
     given: dict[str, Any] = {"controller": {"kp": drive.kp, "kd": drive.kd, "loop": "drive"}} | options(drive)
     found = identify_actuators(robot, change(table), **given)
-    assert code in {warning.code for warning in found.warnings}
+    (said,) = (warning for warning in found.warnings if warning.code == code)
+    assert said.remedy
     assert found.verdict.level != "good"
     assert found.verdict.next_step
 
@@ -273,3 +279,45 @@ def test_a_verdict_names_armatures_with_wide_intervals() -> None:
     assert "joints 'hip', 'knee' is known to +- 12, 7 % only" in str(wide)
     assert wide.next_step.code == "repair"
     assert "dynid excite --for actuators" in command_line_wording(wide.next_step)
+
+
+ARM = """<mujoco model="arm4"><compiler angle="radian" autolimits="true"/><worldbody><body name="turret" pos="0 0 .1">
+<joint name="yaw" axis="0 0 1" range="-1.5 1.5"/><geom type="cylinder" size=".05 .05" mass="1.1"/>
+<body name="upper" pos="0 0 .06"><joint name="shoulder" axis="0 1 0" range="-1 1"/>
+<geom type="capsule" fromto="0 0 0 0 0 .25" size=".03" mass=".9"/><body name="fore" pos="0 0 .25">
+<joint name="elbow" axis="0 1 0" range="-1.5 1.5"/><geom type="capsule" fromto="0 0 0 0 0 .2" size=".025" mass=".55"/>
+<body name="hand" pos="0 0 .2"><joint name="wrist" axis="0 1 0" range="-1.5 1.5"/>
+<geom type="box" pos=".02 0 .05" size=".03 .02 .05" mass=".3"/></body></body></body></body></worldbody></mujoco>"""
+ON_ARM: dict[str, tuple[Change, Callable[[Drive], dict[str, Any]]]] = {
+    "gains_swapped": (SAME, lambda d: {"kp": d.kd, "kd": d.kp}),
+    "gains_per_degree": (SAME, lambda d: {"kp": np.radians(d.kp), "kd": np.radians(d.kd)}),
+    "gains_scaled": (SAME, lambda d: {"kp": 10.0 * d.kp, "kd": 10.0 * d.kd, "max_torque": 1e3}),
+    "gains_doubted": (SAME, lambda d: {"kp": 1.1 * d.kp}),
+    "damping_negative": (SAME, lambda d: {"kd": 3.0 * d.kd}),
+    "joints_exchanged": (lambda t: exchanged(t, 2, 3), lambda d: {}),
+    "joint_reversed": (lambda t: reversed_joint(t, 2), lambda d: {}),
+    "delay_beyond_search": (lambda t: late(t, 40), lambda d: {}),
+    "delay_negative": (lambda t: early(t, 5), lambda d: {}),
+    "zero_offset_seen": (lambda t: t | {"q2": t["q2"] + 0.2, "q_cmd2": t["q_cmd2"] + 0.2}, lambda d: {}),
+    "command_zero_seen": (lambda t: t | {"q_cmd2": t["q_cmd2"] + 0.25}, lambda d: {}),
+    "command_unrelated": (lambda t: t | {"q_cmd2": t["q_cmd3"]}, lambda d: {}),
+    "torque_limit_too_low": (SAME, lambda d: {"max_torque": 0.03 * d.kp}),
+    "rate_wrong": (SAME, lambda d: {"rate": 50}),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_mistakes_on_an_arm_of_which_nothing_was_tuned(tmp_path: Path) -> None:
+    """None of the constants were chosen by looking at it."""
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM, encoding="utf-8")
+    robot, rng = load_robot(path), np.random.default_rng(2026)
+    drive = random_drive(rng, ARM, delay=0.005, rate=250.0, bits=16)
+    table = columns(record(ARM, drive, random_command(rng, ARM, 14.0), 14.0))
+    right = {"kp": drive.kp, "kd": drive.kd, "loop": "drive"}
+    found = identify_actuators(robot, table, controller=right)
+    assert found.warnings == ()
+    for code, (change, options) in ON_ARM.items():
+        found = identify_actuators(robot, change(table), controller=right | options(drive))
+        assert code in {warning.code for warning in found.warnings}, f"{code}: {found.warnings}"
+        assert found.verdict.level != "good"

@@ -113,7 +113,7 @@ def read_controller(controller: Any, robot: Robot) -> Controller:
     if isinstance(controller, Mapping):
         return _controller_of_table(controller, robot, "controller")
     raise ControllerError(
-        "controller_malformed", "{option} must be a mapping or a TOML file, got {value!r}",
+        "controller_malformed", "{option} must be a mapping or a TOML file, got {value!r}", "give kind, kp and kd",
         option=Wording("controller", "--controller"), value=str(controller)[:60],
     )  # fmt: skip
 
@@ -181,7 +181,8 @@ def _controller_of_table(table: Mapping[str, Any], robot: Robot, source: str) ->
     rate = table.get("rate", math.nan)
     if isinstance(rate, bool) or not isinstance(rate, int | float) or (not math.isnan(rate) and not 1.0 <= rate <= 1e5):
         raise ControllerError(
-            "invalid_rate", "{source}: rate must be the controller's rate in Hz, got {rate!r}", source=source,
+            "invalid_rate", "{source}: rate must be the controller's rate in Hz, got {rate!r}", "give 1 to 100000, "
+            "or leave it out if the log holds every command", source=source,
             rate=str(rate),
         )  # fmt: skip
     loop = table.get("loop", "auto")
@@ -226,7 +227,7 @@ def _number(value: Any, key: str, joint: str, source: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise ControllerError(
             "invalid_gain", "{source}: {key} of joint '{joint}' must be a number" + (
-                " or 'unknown'" if key in _UNKNOWABLE else "") + ", got {value!r}",
+                " or 'unknown'" if key in _UNKNOWABLE else "") + ", got {value!r}", "write {key} = 40.0",
             source=source, key=key, joint=joint, value=str(value)[:40],
         )  # fmt: skip
     number = float(value)

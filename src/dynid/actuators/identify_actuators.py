@@ -35,7 +35,15 @@ from dynid.actuators.mistakes import (
     torque_limits,
 )
 from dynid.actuators.polish import MOST, SHOOTING, Polished, polish
-from dynid.actuators.rollout import Drives, RolloutErrors, Simulator, Windows, check_rollouts_possible, rollout_errors
+from dynid.actuators.rollout import (
+    HORIZONS,
+    Drives,
+    RolloutErrors,
+    Simulator,
+    Windows,
+    check_rollouts_possible,
+    rollout_errors,
+)
 from dynid.dynamics.friction import friction_columns
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, IdentificationError
@@ -471,7 +479,7 @@ def identify_actuators(
     given_delay = check_delay(delay)
     if isinstance(polish, bool) or not isinstance(polish, int | np.integer) or polish < 0:
         raise IdentificationError(
-            "invalid_polish", "{option} must be a number of rollouts, 0 for none, got {value!r}",
+            "invalid_polish", "{option} must be a number of rollouts, 0 for none, got {value!r}", "60 are enough",
             option=Option("polish"), value=str(polish),
         )  # fmt: skip
     if polish:
@@ -578,7 +586,7 @@ class _Job:
         fit = _with_mean_load(fit, equation, loads)
         ratio = np.where(fit.nrmse > LOOSE_ERROR, backlash_of(equation, fit), 1.0)
         loose = [int(j) for j in np.flatnonzero(ratio > LOOSE)]
-        doubts = doubts_about_fit(equation, fit, parts, others, self.delay is None, loose)
+        doubts = doubts_about_fit(equation, fit, parts, others, self.delay is None, loose, loaded.controller)
         self.warnings.extend(doubts)
         named = {doubt.code for doubt in (*doubts, *self.warnings)} & (GROSS - {"poor_fit"})
         weights = doubts_about_weights(equation, fit)
@@ -790,6 +798,11 @@ class _Job:
         errors = rollout_errors(simulator, parts, cutoff, nominal=nominal, before=before, after=after)
         if errors is None:
             self.notes.append(Message("held_out_too_short", "the held-out motion is too short for a rollout"))
+        elif longer := [horizon for horizon in HORIZONS if horizon not in errors.horizons]:
+            self.notes.append(Message(
+                "horizon_left_out", "the held-out motion has no stretch for rollouts of {horizons} s", "give a longer "
+                "recording with {validate}", horizons=[f"{x:g}" for x in longer], validate=Option("validate"),
+            ))  # fmt: skip
         return polished, errors, used
 
     def _compare_with_linear(self, fit: DriveFit, polished: Polished, sigma: Mapping[str, Array]) -> None:

@@ -11,9 +11,9 @@ from xml.parsers import expat
 
 import numpy as np
 
-from dynid.actuators.controller import Controller, ControllerError, gains_of_actuator, read_mjcf_actuators
+from dynid.actuators.controller import Controller, gains_of_actuator, read_mjcf_actuators
 from dynid.actuators.identify_actuators import Actuators
-from dynid.errors import ExportError
+from dynid.errors import ControllerError, ExportError
 from dynid.exports.mjcf import ElementBytes, attribute_edits
 from dynid.exports.urdf import end_of_tag
 from dynid.messages import Message
@@ -59,7 +59,11 @@ def with_actuators(data: bytes, result: Actuators, template: Path | None) -> tup
     template: the file that it was made from, whose actuators are changed; joints without one get new ones.
     """
     own, end = _find_actuators(data)
-    mujoco, model, numbers = (None, None, {}) if template is None else read_mjcf_actuators(str(template))
+    mujoco: Any = None
+    model: Any = None
+    numbers: dict[str, list[int]] = {}
+    if template is not None:
+        mujoco, model, numbers = read_mjcf_actuators(str(template))
     edits: list[tuple[int, int, bytes]] = []
     lines, kept, turned = [], [], []
     for j, joint in enumerate(result.robot.joint_names):
@@ -157,10 +161,9 @@ def _is_as_found(mujoco: Any, model: Any, k: int, c: Controller, j: int) -> bool
         held = gains_of_actuator(mujoco, model, k, "", "")
     except ControllerError:
         return False
-    found = {key: float(getattr(c, key)[j]) for key in ("kp", "kd", "gain") if key in held}
-    found["max_torque"] = float(c.max_torque[j])
     held = {"max_torque": math.inf} | held
-    return held["kind"] == c.kind[j] and all(np.isclose(x, held[key], rtol=1e-6) for key, x in found.items())
+    keys = [key for key in ("kp", "kd", "gain", "max_torque") if key in held]
+    return held["kind"] == c.kind[j] and all(np.isclose(getattr(c, key)[j], held[key], rtol=1e-6) for key in keys)
 
 
 def _actuator_line(joint: str, wanted: _Actuator) -> str:
@@ -228,10 +231,10 @@ def write_isaac_lab(result: Actuators, name: str) -> str:
         )
     text = (
         f'"""Actuators of {robot.name!r}, identified by dynid: gains, armature, friction and delay.\n\n'
-        "Written for isaaclab.actuators.DelayedPDActuatorCfg with Isaac Sim 5 or later, where friction is in N m; before\n"
-        "that it is a coefficient without a unit, and dynamic_friction and viscous_friction do not act: leave the three\n"
-        "out there, and add viscous_friction to damping. Only the syntax of this file was checked, it was not run in\n"
-        'Isaac Lab.\n"""\n\n'
+        "Written for isaaclab.actuators.DelayedPDActuatorCfg with Isaac Sim 5 or later, where friction is in N m;\n"
+        "before that it is a coefficient without a unit, and dynamic_friction and viscous_friction do not act: leave\n"
+        "the three out there, and add viscous_friction to damping. Only the syntax of this file was checked, it was\n"
+        'not run in Isaac Lab.\n"""\n\n'
         "from isaaclab.actuators import DelayedPDActuatorCfg\n\n"
         f"DELAY = {result.delay:.6g}  # s\n"
         f"PHYSICS_STEP = {PHYSICS_STEP!r}  # s: the dt of your SimulationCfg\n"

@@ -108,7 +108,8 @@ def _in_order_of_time(log: CommandedMotion) -> CommandedMotion:
     empty = [key for key, x in commands.items() if not np.isfinite(x).all()]
     if empty:
         raise LogError(
-            log.name, "command_without_numbers", "the command {command} of a joint holds no number", command=empty[0],
+            log.name, "command_without_numbers", "the command {command} of a joint holds no number", "name the columns "
+            "with {columns}", command=empty[0], columns=Option("columns", {empty[0]: ANYTHING}),
         )  # fmt: skip
     keep = np.isfinite(log.t) & np.isfinite(log.q).all(axis=1)
     order = np.argsort(log.t[keep], kind="stable")
