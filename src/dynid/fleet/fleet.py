@@ -414,8 +414,8 @@ def shrink_towards_fleet(frame: DataFrame) -> DataFrame:
     """
     import polars as pl
 
-    out = []
-    for (_,), own in frame.group_by("parameter", maintain_order=True):
+    out, names = [], frame.columns
+    for (_,), own in frame.with_row_index("place").group_by("parameter", maintain_order=True):
         robots = own["robot"].to_list()
         value, sigma = own["value"].to_numpy().copy(), own["sigma"].to_numpy().copy()
         means = {robot: _robot_mean(value, sigma, np.array([r == robot for r in robots])) for robot in set(robots)}
@@ -430,7 +430,7 @@ def shrink_towards_fleet(frame: DataFrame) -> DataFrame:
             w = spread / (spread + sigma[some] ** 2)
             value[some], sigma[some] = w * value[some] + (1.0 - w) * mu, np.sqrt(w) * sigma[some]
         out.append(own.with_columns(pl.Series("value", value), pl.Series("sigma", sigma)))
-    return pl.concat(out).sort("robot", "period", maintain_order=True) if out else frame
+    return pl.concat(out).sort("place").select(names) if out else frame
 
 
 FEWEST_ALIKE = 8
@@ -518,12 +518,12 @@ def identify_fleet(
     """Identify every robot of a fleet in every period, and find what changed since its first periods.
 
     data: a folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`, any format that `read_log` reads), a pattern
-    (`logs/{robot}/{date}_*.mcap`), or a Parquet file, or a folder of them, with columns of these names; also a URL that fsspec opens, or a
-    list of (robot, period, file). by: the names of robot and period. baseline: how many first periods of each robot are
-    its reference; by default 4, or half of them where they are fewer than 8. out: a folder for states and results: a
-    run that was stopped goes on there, and new logs cost only themselves; a temporary one if missing. client: a
-    `dask.distributed.Client` or the address of a scheduler; by default workers are started on this machine, as many as
-    `workers` says (one per core if missing; none for a few logs). Workers must see the same folders.
+    (`logs/{robot}/{date}_*.mcap`), or a Parquet file, or a folder of them, with columns of these names; also a URL that
+    fsspec opens, or a list of (robot, period, file). by: the names of robot and period. baseline: how many first
+    periods of each robot are its reference; by default 4, or half of them where they are fewer than 8. out: a folder
+    for states and results: a run that was stopped goes on there, and new logs cost only themselves; a temporary one if
+    missing. client: a `dask.distributed.Client` or the address of a scheduler; by default workers are started on this
+    machine, as many as `workers` says (one per core if missing; none for a few logs); they must see the same folders.
 
     friction, rotor_inertia, cutoff, joints and delay are those of `identify`; columns, cut-off and first estimate are
     chosen from a sample of the fleet and are the same for all. read: options of `read_log`. robots: what is special
