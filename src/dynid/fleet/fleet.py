@@ -886,13 +886,14 @@ class _Crew(ExitStack):
 
     def __init__(self, client: Any, workers: int | None) -> None:
         super().__init__()
-        self.given, self.workers, self.local = client, workers, None
+        self.given, self.workers = client, workers
+        self.local: _LocalWorkers | None = None
 
     @cached_property
     def size(self) -> int:
         """Jobs that run at the same time."""
         if self.given is not None:
-            return max(1, sum(self.client.nthreads().values()))
+            return max(1, sum(map(int, self.client.nthreads().values())))
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return self.workers or cores
 
