@@ -905,9 +905,10 @@ class _Crew(ExitStack):
     def start(self, groups: Sequence[PeriodLogs], work: float | None = None) -> None:
         """Start workers on this machine, unless there are others or there is little to do; work: in periods."""
         is_small = (len(groups) if work is None else work) <= FEW and sum(group.size for group in groups) <= LARGE
-        needed = self.size > 1 and (self.workers is not None or not is_small)
+        count = min(self.size, len(groups) or self.size)
+        needed = count > 1 and (self.workers is not None or not is_small)
         if self.given is None and self.local is None and needed:
-            self.local = _LocalWorkers(min(self.size, len(groups) or self.size))
+            self.local = _LocalWorkers(count)
             self.callback(self.local.close)
 
     def run(self, jobs: Sequence[RobotJob], tell: Progress) -> Iterator[RobotReport]:
