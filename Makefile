@@ -40,7 +40,7 @@ campaign: $(VENV)/dev.stamp
 
 # 200 robots x 26 weeks; FLEET="--robots 20 --weeks 8" for a small one, "--scheduler tcp://head:8786" for a cluster
 campaign-fleet: $(VENV)/dev.stamp
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.fleet --adding --memory $(FLEET)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.fleet --adding --memory --scaling $(FLEET)
 
 # Hostile files and command lines; goes on where it was stopped (COUNT=1000 for fewer).
 COUNT ?= 100000

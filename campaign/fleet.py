@@ -318,7 +318,7 @@ SHARE_OF_PROCESSES = 0.85
 def measure_scaling(fleet: Fleet, data: Path, made: Made, options: dict[str, object], robots: int = 12) -> int:
     """Gain of two workers over that of two independent processes with half of the robots each; whether it is too low.
 
-    All with the fleet's plan, from empty folders; wall time with the start of every process.
+    All with the fleet's plan, from empty folders; wall time with the start and end of every process, both in turn.
     """
     code = (
         "import sys\nfrom campaign.fleet import *\nfrom dynid.fleet.data import find_logs\n"
@@ -327,10 +327,12 @@ def measure_scaling(fleet: Fleet, data: Path, made: Made, options: dict[str, obj
         f"robot, options = given_robot({made.name!r}), {options!r}\n"
         "identify_fleet(robot, picked, out=sys.argv[1], workers=int(sys.argv[2]), **options)\n"
     )
-    some, times = list(fleet.robots[:robots]), dict[str, float]()
-    with tempfile.TemporaryDirectory(prefix="fleet-scaling-") as folder:
-        for name, parts, workers in (("one", [some], 1), ("two", [some[::2], some[1::2]], 1), ("workers", [some], 2)):
-            outs = [Path(folder) / f"{name}{k}" for k in range(len(parts))]
+    some, runs = list(fleet.robots[:robots]), defaultdict[str, list[float]](list)
+    kinds = {"one": ([some], 1), "two": ([some[::2], some[1::2]], 1), "workers": ([some], 2)}
+    for name in ("one", "two", "workers", "workers", "two"):
+        parts, workers = kinds[name]
+        with tempfile.TemporaryDirectory(prefix="fleet-scaling-") as folder:
+            outs = [Path(folder) / str(k) for k in range(len(parts))]
             for out in outs:
                 out.mkdir()
                 shutil.copy(fleet.folder / "plan.json", out)
@@ -341,10 +343,11 @@ def measure_scaling(fleet: Fleet, data: Path, made: Made, options: dict[str, obj
             ]
             if any(process.wait() for process in started):
                 raise SystemExit("a process failed")
-            times[name] = time.monotonic() - start
+            runs[name].append(time.monotonic() - start)
+    times = {name: float(np.mean(several)) for name, several in runs.items()}
     gains = {name: times["one"] / times[name] for name in ("two", "workers")}
     share = gains["workers"] / gains["two"]
-    _say(f"{robots} robots: one process {times['one']:.1f} s, two independent ones {times['two']:.1f} s (gain "
+    _say(f"{len(some)} robots: one process {times['one']:.1f} s, two independent ones {times['two']:.1f} s (gain "
          f"{gains['two']:.2f}), two workers {times['workers']:.1f} s (gain {gains['workers']:.2f}): {share:.2f} of it "
          f"(limit {SHARE_OF_PROCESSES})")  # fmt: skip
     return int(share < SHARE_OF_PROCESSES)

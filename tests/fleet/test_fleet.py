@@ -156,7 +156,7 @@ def test_damaged_logs_are_rows_with_a_reason_and_the_rest_goes_on(data: Path, tm
 
 
 def test_layouts_lead_to_the_same_fleet(fleet: dynid.Fleet, data: Path, tmp_path: Path) -> None:
-    """By a pattern with dates, by columns of one Parquet file, by a list."""
+    """By a pattern with dates, by columns of one Parquet file or of several, by a list."""
     robot, frames = given_robot("gautier3"), []
     for number in (0, 1):
         (tmp_path / f"R{number:03d}").mkdir()
@@ -166,13 +166,19 @@ def test_layouts_lead_to_the_same_fleet(fleet: dynid.Fleet, data: Path, tmp_path
             frame = pl.read_parquet(file)
             frames.append(frame.with_columns(robot=pl.lit(f"R{number:03d}"), week=pl.lit(f"2026-W{week:02d}")))
     pl.concat(frames).write_parquet(tmp_path / "all.parquet")
+    (tmp_path / "parts").mkdir()
+    for k in (0, 2):
+        pl.concat(frames[k : k + 2]).write_parquet(tmp_path / "parts" / f"{k}.parquet")
     listed = [(f"R{n:03d}", f"2026-W{w:02d}", data / f"robot=R{n:03d}" / f"week=2026-W{w:02d}" / "log.parquet")
               for n in (0, 1) for w in (1, 2)]  # fmt: skip
     own = fleet.table().filter(pl.col("robot").is_in(["R000", "R001"]) & (pl.col("period") < "2026-W03"))
-    for source in (f"{tmp_path}/{{robot}}/{{date}}_*.parquet", tmp_path / "all.parquet", listed):
-        found = dynid.identify_fleet(robot, source, workers=1, **{**OPTIONS, "baseline": 1}).table()
+    whole, options = tmp_path / "all.parquet", {**OPTIONS, "baseline": 1, "workers": 1}
+    for source in (f"{tmp_path}/{{robot}}/{{date}}_*.parquet", whole, tmp_path / "parts", listed):
+        found = dynid.identify_fleet(robot, source, out=tmp_path / "out", **options).table()
         assert found.select("robot", "period", "parameter").equals(own.select("robot", "period", "parameter"))
         assert_allclose(found["value"].to_numpy(), own["value"].to_numpy(), rtol=1e-9, atol=1e-9)
+    pl.concat([*frames, frames[0].with_columns(week=pl.lit("2026-W09"))]).write_parquet(whole)
+    assert dynid.identify_fleet(robot, whole, out=tmp_path / "out", **options).computed == 1  # only the rows are hashed
 
 
 def test_a_url_is_read_through_fsspec(data: Path, fleet: dynid.Fleet) -> None:
@@ -202,6 +208,9 @@ def test_a_url_is_read_through_fsspec(data: Path, fleet: dynid.Fleet) -> None:
         ({"client": "tcp://head:8786"}, "need a folder that they share"),
         ({"robots": {"R000": {"payload": {"com": 1}}}}, "a payload has a mass"),
         ({"client": "tcp://127.0.0.1:1", "out": "x"}, "no Dask scheduler answers"),
+        ({"client": "foo://127.0.0.1:1", "out": "x"}, "no address of a Dask scheduler"),
+        ({"robots": {"R000": {"robot": 3}}}, "the name of a file, got 3"),
+        ({"data": "file:///nowhere/all.parquet"}, "cannot be read: FileNotFoundError"),
     ],
 )
 def test_mistakes_are_said_in_a_line(change: dict[str, Any], match: str, data: Path, tmp_path: Path) -> None:
@@ -242,6 +251,7 @@ def test_a_prior_shrinks_where_robots_are_alike_and_not_where_they_differ() -> N
             rows.append((f"R{robot}", "W1", name, value + 0.3 * rng.standard_normal(), 0.3, "good"))
     frame = pl.DataFrame(rows, schema=["robot", "period", "parameter", "value", "sigma", "verdict"], orient="row")
     shrunk = shrink_towards_fleet(frame)
+    assert shrunk.select("robot", "period", "parameter").equals(frame.select("robot", "period", "parameter"))
     sigma = {name: own["sigma"].mean() for (name,), own in shrunk.group_by("parameter")}
     assert sigma["alike"] < 0.2  # type: ignore[operator]
     assert 0.28 < sigma["different"] <= 0.3  # type: ignore[operator]
@@ -330,9 +340,10 @@ def test_the_command_line_writes_all_files(
     assert set(pl.read_csv(table)["robot"]) == {"R000", "R001", "R002", "R006"}
     assert pl.read_parquet(changes).columns == fleet.changes().columns
     assert {row["robot"] for row in json.loads(facts.read_text())["changes"]} == {"R006"}
-    assert (
-        "(0 computed in this run)" in run("fleet", "gautier3", small, *options, "--out", tmp_path / "out", code=1).out
-    )
+    project = tmp_path / "dynid.toml"  # what it says of an identification holds here, but for its outputs
+    project.write_text('[options]\nfriction = ["viscous", "coulomb", "offset"]\ncutoff = 10\nout = "known.json"\n')
+    words = ("fleet", "gautier3", small, "--baseline", 2, "--workers", 1, "--out", tmp_path / "out")
+    assert "(0 computed in this run)" in run(*words, "--project", project, code=1).out
     assert "there is no such folder" in run.fails("fleet", "gautier3", tmp_path / "none")
 
 

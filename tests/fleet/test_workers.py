@@ -80,7 +80,11 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in found.read_text().split()] if found.is_file() else []
 
 
-def test_workers_give_the_bits_of_one_process(data: Path, alone: dynid.Fleet, tmp_path: Path) -> None:
+def test_workers_give_the_bits_of_one_process(
+    data: Path, alone: dynid.Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a robot's periods are split over workers, as there are few robots."""
+    monkeypatch.setattr("dynid.fleet.fleet.FEWEST_PERIODS", 1)
     found = dynid.identify_fleet(given_robot("gautier3"), data, out=tmp_path, workers=2, **OPTIONS)
     assert found.computed == 18
     assert states(tmp_path) == states(alone.folder)

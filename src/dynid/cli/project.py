@@ -68,7 +68,7 @@ _JOINED = {"header": ",", "rows": ":", "gear": ",", "gain": ",", "order": ",", "
 _OF_ROBOT = ("lock", "gravity", "snap", "package_path")
 """They go with the robot of the file, and every command takes them that has them."""
 
-_WITH_OPTIONS = ("identify", "payload", "gains")
+_WITH_OPTIONS = ("identify", "payload", "gains", "fleet", "watch")
 """Commands that take [options]."""
 
 _TYPED = ("json", "xacro", "xacro_arg")
@@ -179,6 +179,8 @@ def _unused_option_names(command: str, said: Mapping[str, Any]) -> set[str]:
         idle = {"every"} | (set() if said.get("urdf") else {"force"})
         idle |= set() if said.get("urdf") or said.get("physical") else _OF_BODIES
         return idle | (set() if "reaction" in str(said.get("model")) else {"sensor", "partial"})
+    if command in ("fleet", "watch"):
+        return {"out", "report", "every"}  # of a single identification
     reading = {"column", "header", "rows", "units", "gear", "gain", "sign", "zero", "order", "topic"}
     if command == "view" and Path(str(said.get("trajectory", "no.json"))).suffix.lower() in (".json", ".yaml", ".yml"):
         return reading

@@ -312,8 +312,9 @@ def collect_state(
         )  # fmt: skip
     if robot.parameter_names != like.equation.robot.parameter_names:
         raise IdentificationError(
-            "state_of_other_robot", "the state is one of '{other_robot}', not of '{robot}'", robot=robot.name,
-            other_robot=like.equation.robot.name,
+            "state_of_other_robot", "the state is one of '{other_robot}' with the joints {others:8}, not of '{robot}' "
+            "with {joints:8}", robot=robot.name, other_robot=like.equation.robot.name, joints=robot.joint_names,
+            others=like.equation.robot.joint_names,
         )  # fmt: skip
     rows = collect_torques_like(like, used)
     state = drop_repeated_samples(collect_logs_like(like, used, on_progress=on_progress, validate=False))

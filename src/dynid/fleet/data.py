@@ -118,8 +118,9 @@ def find_logs(data: str | PathLike[str] | Listed, by: Sequence[str]) -> tuple[Pe
     """Find the logs of a fleet, sorted by robot and period.
 
     data: a folder in Hive layout (`robot=R07/week=2026-W31/*.parquet`), a pattern (`{robot}/{date}_*.mcap`), or a
-    Parquet file, or a folder of them, with columns of these names; also behind a URL. by: names of robot and period; a `week` or `month` is
-    made from a `date` where only that is there. data may also name the logs: (robot, period, file) for each.
+    Parquet file, or a folder of them, with columns of these names; also behind a URL. by: names of robot and period; a
+    `week` or `month` is made from a `date` where only that is there. data may also name the logs: (robot, period, file)
+    for each.
     """
     by = check_names(by)
     if not isinstance(data, str | PathLike):
@@ -233,7 +234,7 @@ def list_files(source: str) -> Iterator[LogFile]:
         raise DynidError(
             "no_such_folder", "{path}: {what}", "name a folder, a pattern or a Parquet file", path=source, what=what,
         )  # fmt: skip
-    for name, folders, files in os.walk(folder):
+    for name, folders, files in os.walk(folder, onerror=_refuse_folder):
         place = Path(name)
         folders.sort()
         if "metadata.yaml" in files:
@@ -243,6 +244,13 @@ def list_files(source: str) -> Iterator[LogFile]:
         for file in sorted(files):
             if file.lower().endswith(SUFFIXES) and not file.startswith("."):
                 yield _local_file(place / file)
+
+
+def _refuse_folder(error: OSError) -> None:
+    """Raise where a folder cannot be listed: its logs would be missing unnoticed."""
+    raise DynidError(
+        "file_unreadable", "{path}: cannot be read: {reason}", path=error.filename, reason=error.strerror or error,
+    ) from error  # fmt: skip
 
 
 def _local_file(path: Path) -> LogFile:

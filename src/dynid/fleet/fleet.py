@@ -537,8 +537,8 @@ def shrink_towards_fleet(frame: DataFrame) -> DataFrame:
     """
     import polars as pl
 
-    out = []
-    for (_,), own in frame.group_by("parameter", maintain_order=True):
+    out, names = [], frame.columns
+    for (_,), own in frame.with_row_index("place").group_by("parameter", maintain_order=True):
         robots = own["robot"].to_list()
         value, sigma = own["value"].to_numpy().copy(), own["sigma"].to_numpy().copy()
         means = {robot: _robot_mean(value, sigma, np.array([r == robot for r in robots])) for robot in set(robots)}
@@ -553,7 +553,7 @@ def shrink_towards_fleet(frame: DataFrame) -> DataFrame:
             w = spread / (spread + sigma[some] ** 2)
             value[some], sigma[some] = w * value[some] + (1.0 - w) * mu, np.sqrt(w) * sigma[some]
         out.append(own.with_columns(pl.Series("value", value), pl.Series("sigma", sigma)))
-    return pl.concat(out).sort("robot", "period", maintain_order=True) if out else frame
+    return pl.concat(out).sort("place").select(names) if out else frame
 
 
 FEWEST_ALIKE = 8
@@ -1065,13 +1065,14 @@ class _Crew(ExitStack):
 
     def __init__(self, client: Any, workers: int | None) -> None:
         super().__init__()
-        self.given, self.workers, self.local = client, workers, None
+        self.given, self.workers = client, workers
+        self.local: _LocalWorkers | None = None
 
     @cached_property
     def size(self) -> int:
         """Jobs that run at the same time."""
         if self.given is not None:
-            return max(1, sum(self.client.nthreads().values()))
+            return max(1, sum(map(int, self.client.nthreads().values())))
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return self.workers or cores
 
@@ -1083,9 +1084,10 @@ class _Crew(ExitStack):
     def start(self, groups: Sequence[PeriodLogs], work: float | None = None) -> None:
         """Start workers on this machine, unless there are others or there is little to do; work: in periods."""
         is_small = (len(groups) if work is None else work) <= FEW and sum(group.size for group in groups) <= LARGE
-        needed = self.size > 1 and (self.workers is not None or not is_small)
+        count = min(self.size, len(groups) or self.size)
+        needed = count > 1 and (self.workers is not None or not is_small)
         if self.given is None and self.local is None and needed:
-            self.local = _LocalWorkers(min(self.size, len(groups) or self.size))
+            self.local = _LocalWorkers(count)
             self.callback(self.local.close)
 
     def run(self, jobs: Sequence[RobotJob], tell: Progress) -> Iterator[RobotReport]:

@@ -242,6 +242,6 @@ class Store:
         return self.state_file(robot, period, key).is_file()
 
 
-def message_row(message: Message) -> tuple[str, str]:
-    """Code and text of a message."""
-    return message.code, " ".join(str(message).split())
+def refused_row(log: str, message: Message) -> tuple[str, str, str]:
+    """Log, code and text of the message why it was refused, without the log's name."""
+    return log, message.code, " ".join(str(message).split()).removeprefix(f"{log}: ")

@@ -40,7 +40,7 @@ from dynid.fleet.changes import (
     normal_equations,
 )
 from dynid.fleet.data import LogFile, PeriodLogs, hash_log, natural_order, read_selected_rows
-from dynid.fleet.store import PeriodResult, Store, message_row, read_arrays, reduce_state, write_arrays
+from dynid.fleet.store import PeriodResult, Store, read_arrays, reduce_state, refused_row, write_arrays
 from dynid.logs.log import Log
 from dynid.logs.read import read_log, robot_with_locks_of
 from dynid.payload.payload import payload_parameters
@@ -243,7 +243,7 @@ def run_robot(job: RobotJob) -> RobotReport:
     try:
         state, robot = _plan_of_robot(plan.state, job.settings)
     except DynidError as error:
-        refused = tuple((log.path, *message_row(error.message)) for period in job.periods for log in period.logs)
+        refused = tuple(refused_row(log.path, error.message) for period in job.periods for log in period.logs)
         rows = [
             _refused_result(period, [row for row in refused if row[0] in {log.path for log in period.logs}])
             for period in job.periods
@@ -299,7 +299,7 @@ def run_period(
             marks[log.mark] = known
             hashes.setdefault(known, log)
         except DynidError as error:
-            refused.append((log.path, *message_row(error.message)))
+            refused.append(refused_row(log.path, error.message))
     key = _address(plan.digest, job.settings.text, *sorted(hashes), *(path for path, *_ in refused))
     if store.has_period(period.robot, period.period, key):
         with suppress(DynidError):  # damaged: made again
@@ -321,7 +321,7 @@ def run_period(
             states.append(_without_payload(state, job.settings.payload))
             temperatures += [] if warmth is None else [warmth]
         except DynidError as error:
-            refused.append((log.path, *message_row(error.message)))
+            refused.append(refused_row(log.path, error.message))
         except Exception as error:  # whatever a damaged file does to a library: a row, and the rest goes on
             text = " ".join(str(error).split())[:200]
             refused.append((log.path, "log_failed", f"cannot be read ({type(error).__name__}: {text})"))
@@ -338,7 +338,7 @@ def run_period(
             )  # fmt: skip
             reduced = reduce_state(merged)
         except DynidError as error:
-            failed = [(log.path, *message_row(error.message)) for sha, log in hashes.items() if sha not in tried]
+            failed = [refused_row(log.path, error.message) for sha, log in hashes.items() if sha not in tried]
             result = _refused_result(period, [*refused, *failed], key, tuple(hashes))
     store.write_period(result, reduced)
     return result, True

@@ -42,6 +42,9 @@ DARKEST = 12.0
 BLIND = 0.5
 """Standard deviation over the value from which on a parameter is hardly seen."""
 
+SMALL = 0.1
+"""Share of the largest parameter of its link and unit below which the value of a parameter does not matter."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Part:
@@ -279,12 +282,18 @@ class BlindSection(_FleetSection):
         frame = fleet.table()
         if not len(frame):
             return None
-        share = (pl.col("sigma") / pl.col("value").abs().clip(1e-300)).median()
-        found = frame.group_by("parameter", maintain_order=True).agg(share.alias("share"), pl.len().alias("periods"))
+        equation = fleet.plan.state.equation
+        units = zip(map(str, equation.names), equation.units, strict=True)
+        kinds = {name: (name.partition(":")[2], unit) for name, unit in units}
+        sizes = pl.col("value").abs().median(), pl.col("sigma").median(), pl.len().alias("periods")
+        found, largest = frame.group_by("parameter", maintain_order=True).agg(*sizes).rows(), dict[Any, float]()
+        for name, x, *_ in found:
+            largest[kinds[name]] = max(x, largest.get(kinds[name], 0.0))
+        shares = [(name, s / max(x, SMALL * largest[kinds[name]], 1e-300)) for name, x, s, _ in found]
         periods = sum(1 for result in fleet.results if result.names)
-        weak = [(name, x) for name, x, _ in found.rows() if x > BLIND]
-        columns = {str(name) for name in fleet.plan.state.equation.names}
-        seen = {name for name, _, count in found.rows() if 2 * count > periods}
+        weak = [(name, x) for name, x in shares if x > BLIND]
+        columns = kinds.keys()
+        seen = {name for name, _, _, count in found if 2 * count > periods}
         hidden = sorted(columns - seen)
         if not weak and not hidden:
             return _Part(["Production motion shows every parameter of the model."])
@@ -293,7 +302,8 @@ class BlindSection(_FleetSection):
             texts.append(f"Not identifiable in most periods: {', '.join(hidden)}.")
         if weak:
             listed = ", ".join(f"{name} ({percent_text(x)})" for name, x in sorted(weak, key=lambda w: -w[1]))
-            texts.append(f"Known to no better than half of their value (median relative deviation): {listed}.")
+            texts.append(f"Known to no better than half of their value, or of {percent_text(SMALL)} of the largest of "
+                         f"the link where they are smaller (median relative deviation): {listed}.")  # fmt: skip
         texts.append("Changes of these cannot be detected. A motion that shows them, to be recorded now and then:")
         wanted = ",".join([*hidden, *(name for name, _ in sorted(weak, key=lambda w: -w[1]))][:8])
         files = [file.name.removesuffix(".toml (bundled)") for file in fleet.robot.files]
