@@ -189,7 +189,7 @@ def test_loops_at_oblique_angles_keep_their_symbols() -> None:
 
 @pytest.mark.parametrize("seed", [45, 158])
 def test_numbers_without_a_form_are_not_written_as_long_fractions(seed: int) -> None:
-    """Any number is nearly a ratio of long integers, or a sum of a few cosines; gravity (1.3, -4.1, -8.6) gives 41/13."""
+    """Any number is nearly a ratio of long integers or a sum of cosines; gravity (1.3, -4.1, -8.6) gives 41/13."""
     for text in base_parameters(closed_robot(seed), model="torque+reaction").relations:
         assert max(map(int, re.findall(r"\d+", text))) < 10**6
 
