@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from campaign.closed_robots import check_symbols, closed_robot
 from campaign.loops import four_bar, hpr_closure, sr400_closure
 from numpy.testing import assert_allclose
 
@@ -177,19 +180,47 @@ def test_a_four_bar_is_written_in_its_bars() -> None:
     assert_allclose(found, other.regrouping.matrix, rtol=1e-12, atol=1e-12)
 
 
+def test_loops_at_oblique_angles_keep_their_symbols() -> None:
+    for seed, model in ((45, "energy"), (209, "momentum")):
+        base = base_parameters(closed_robot(seed), model=model)
+        assert all(isinstance(x, Form) for row in base.coefficients.values() for x in row.values())
+        assert check_symbols(base, np.random.default_rng(seed))["error"] < 1e-12
+
+
+@pytest.mark.parametrize("seed", [45, 158])
+def test_numbers_without_a_form_are_not_written_as_long_fractions(seed: int) -> None:
+    """Any number is nearly a ratio of long integers or a sum of cosines; gravity (1.3, -4.1, -8.6) gives 41/13."""
+    for text in base_parameters(closed_robot(seed), model="torque+reaction").relations:
+        assert max(map(int, re.findall(r"\d+", text))) < 10**6
+
+
+def test_a_wrong_form_is_noticed() -> None:
+    base = base_parameters(closed_robot(3))  # three loops, closures among them
+    wrong = {k: dict(row) for k, row in base.coefficients.items()}
+    k, c = next((k, c) for k, row in wrong.items() for c, x in row.items() if c != k and isinstance(x, Form))
+    x = wrong[k][c]
+    assert isinstance(x, Form)
+    wrong[k][c] = x * x.ring.constant(Fraction(10**9 + 1, 10**9))
+    object.__setattr__(base, "coefficients", wrong)
+    assert check_symbols(base, np.random.default_rng(0))["error"] > 1e-12
+
+
 def test_equal_lengths_are_one_only_where_the_loop_asks_for_it() -> None:
     table = load_robot("hpr")
     alike = with_symbols(table, {"D4": 0.7, "D5": 0.7, "D6": 0.1, "R6": 0.9})
     assert any("D5/D4*MX5" in text for text in base_parameters(alike).relations)
 
 
-@pytest.mark.parametrize("name", ["puma560", "scara", "hpr"])
-def test_barycentric_forms_equal_the_numbers(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("puma560", VALUES), ("scara", VALUES), ("hpr", 1), pytest.param("hpr", VALUES, marks=pytest.mark.slow)],
+)
+def test_barycentric_forms_equal_the_numbers(name: str, count: int) -> None:
     robot, rng = load_robot(name), np.random.default_rng(5)
     for model in ("torque", "reaction"):
         base = base_parameters(robot, model=model)
         rows = barycentric(robot).base_parameter_coefficients(base)
-        for _ in range(VALUES if name != "hpr" else 2):
+        for _ in range(count):
             values = random_values(robot, rng)
             changed = with_symbols(robot, values)
             expected = barycentric(changed).base_parameter_matrix(base_parameters(changed, model=model))

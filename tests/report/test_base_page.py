@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from campaign.loops import four_bar
 
 from command_line import CommandLine
 from dynid import Robot, base_parameters, load_robot
@@ -59,6 +61,17 @@ def test_loops_and_reactions_have_pages(dynid: CommandLine, tmp_path: Path) -> N
     text = page.read_text(encoding="utf-8")
     assert "the loop moves the link only together with others" in text
     assert "the base does not feel it" in text
+
+
+def test_robots_that_do_not_close_at_zero_are_drawn_where_they_are_assembled(tmp_path: Path) -> None:
+    """A parallelogram without limits: at q = 0 it is at a dead point."""
+    rows = [{}, {"d": "B"}, {"parent": 0, "d": "G"}]
+    tree = Robot.from_mdh(rows, gravity=(0.0, -9.81, 0.0), symbols={"G": 0.5, "B": 0.3})
+    (closure,) = four_bar(0.5, 0.3, 0.5, 0.3, at=1.0).closures  # type: ignore[union-attr]
+    write_base_page(base_parameters(replace(tree, closures=(closure,))), tmp_path / "base.html")
+    text = (tmp_path / "base.html").read_text(encoding="utf-8")
+    assert 'class="robot"' in text
+    assert "Nobody sees this change" in text
 
 
 def test_names_cannot_break_the_page(tmp_path: Path) -> None:

@@ -492,6 +492,14 @@ def _find_by_samples(
         find(d.matrix, left_out=question.known_zero_columns, offsets=offsets, noise=d.noise) for d in draws
     )
     warnings = find_rank_warnings(result, tuple(column.name for column in columns), others)
+    size = np.linalg.norm(draws[0].matrix, axis=0)
+    seen = int((size > 1e-9 * size.max(initial=0.0)).sum())
+    if len(draws[0].matrix) < seen:
+        warnings += (Message(
+            "too_few_rows", "{rows} rows cannot tell {columns} columns apart: the count is that of these rows, not the "
+            "robot's", "give {rows_option}, or leave it out", rows=len(draws[0].matrix), columns=seen,
+            rows_option=Wording(f"rows={seen} or more", f"--samples {seen} or more"),
+        ),)  # fmt: skip
     return replace(_numeric_base_parameters(question, method, result, warnings), scaled=scaled)
 
 

@@ -513,7 +513,7 @@ def _recognise_entries(
         if any(x is None for x in values):
             continue
         groups = [near[place[c]], near[place[k]] | near[place[c]]]
-        form = recognise_form(values, draws, units[k] - units[c], ring, groups)  # type: ignore[arg-type]
+        form = recognise_form(values, draws, units[k] - units[c], ring, groups)
         if form is not None:
             forms[k, c] = form
         else:

@@ -385,7 +385,9 @@ def tree_poses(robot: Robot, q: Array) -> Poses:
 
 
 def middle_posture(robot: Robot) -> Array:
-    """Posture (n,) in the middle of the limits, 0 for joints without."""
+    """Posture (n,) in the middle of the limits, 0 for joints without; with closures where these are assembled."""
+    if robot.closures and (loops := loop_map(robot)) is not None:
+        return np.asarray(loops.at)
     limited = np.asarray(np.isfinite(robot.limits.position).all(axis=1))
     return np.asarray(np.where(limited[:, None], robot.limits.position, 0.0).mean(axis=1))
 

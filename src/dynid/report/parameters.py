@@ -608,11 +608,13 @@ class BaseWhySection:
             ])  # fmt: skip
         text = (
             "Each remedy is computed: the tilted robot, the plate under its base (beside the torques) and the changed "
-            "table are asked for their base parameters again. In the pictures no sensor of this model sees the change "
-            "that is drawn: what one link gains, others lose."
+            "table are asked for their base parameters again."
         )
+        if figures := _pictures(subject):
+            text += " In the pictures no sensor of this model sees the change that is drawn: what one link gains, "
+            text += "others lose."
         return {
-            "text": text, "figures": _pictures(subject),
+            "text": text, "figures": figures,
             "table": Table("Parameters that are not kept", head, rows, words=len(head)),
         }  # fmt: skip
 
@@ -654,6 +656,11 @@ def _picture(robot: Robot, one: Explanation) -> Figure | None:
     view = np.array([[math.cos(0.5), math.sin(0.5), 0.0], [-0.35 * math.sin(0.5), 0.35 * math.cos(0.5), 0.94]])
     flat = {k: view @ p[0] for k, p in poses.position.items()}
     ends = [np.array([flat[link.parent], flat[k], [np.nan, np.nan]]) for k, link in enumerate(robot.links)]
+    index = {link.joint: k for k, link in enumerate(robot.links)}
+    for closure in robot.closures:
+        for k, point in zip((index[name] for name in closure.links), closure.points, strict=True):
+            tip = view @ (poses.position[k][0] + poses.rotation[k][0] @ point)
+            ends.append(np.array([flat[k], tip, [np.nan, np.nan]]))
     lines = np.concatenate(ends)
     traces = [line_trace(lines[:, 0], lines[:, 1], "links", "#7b8494", width=4, hoverinfo="skip", showlegend=False)]
     span = float(np.ptp(np.array(list(flat.values())), axis=0).max()) or 1.0

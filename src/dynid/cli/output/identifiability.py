@@ -48,7 +48,7 @@ def show_base_parameters(
     screen.print(parameter_groups_table(base))
     relations = base.latex if latex else base.relations
     if relations:
-        screen.print(f"\n{len(relations)} relations:", highlight=False)
+        screen.print(f"\n{len(relations)} relation{'s' * (len(relations) > 1)}:", highlight=False)
         for line in relations:
             screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
     if values is not None:
@@ -95,7 +95,10 @@ def base_values_table(base: BaseParameters, values: Array) -> Table:
 def describe_identifiability(base: BaseParameters) -> str:
     """Sentence on how many parameters can be identified, for a person who wants to identify this robot."""
     total = len(base.columns) - len(base.known)
-    seen = {"reaction": "the forces on its base", "energy": "its energy", "power": "its power"}
+    seen = {
+        "reaction": "the forces on its base", "energy": "its energy", "power": "its power",
+        "torque+reaction": "its joint torques and the forces on its base",
+    }  # fmt: skip
     channel = seen.get(base.question.model, "its joint torques")
     verb = "reveals" if base.question.model in ("energy", "power") else "reveal"
     lost = total - base.count
@@ -148,6 +151,8 @@ def show_eliminations(base: BaseParameters, screen: Console) -> None:
     screen.print(table)
     for rule in dict.fromkeys(one.rule for one in found if one.rule):
         screen.print(f"  {_rule_title(rule)}: {RULES[rule]}", highlight=False, soft_wrap=True)
+    if any(one.rule is None for one in found) and not base.robot.floating and not base.question.friction:
+        screen.print("  -: rules have names in the frames of a table, which dynid mdh ROBOT --out table.toml writes")
 
 
 def _rule_title(rule: str | None) -> str:

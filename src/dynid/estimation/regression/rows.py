@@ -430,7 +430,8 @@ def prepare_row_tasks(
         context += 2 * treatment.downsampling_step + math.ceil((REST_SPAN + edge) * treatment.rate)
     detector = None if outliers is None else outliers.detector(number, treatment, half)
     context += 0 if detector is None else detector.context
-    regular, shortest = treatment.cutoff is not None, treatment.shortest_segment + 2 * beyond
+    spans = equation.options.spans
+    regular, shortest = treatment.cutoff is not None, treatment.shortest_segment + 2 * beyond * (not spans)
     cut = Splitting(context, gap, shortest, regular, treatment.downsampling_step, nearest=detector is not None)
     begin, end = log.interval
     guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.row_writing_rate
@@ -438,7 +439,6 @@ def prepare_row_tasks(
     speed = np.clip(SLOW * seen.speed / equation.shapes.scale, STILL, REST[0])
     friction: FrictionState | None = None
     memory = [np.empty((0, equation.row_width))]  # used again by every window
-    spans = equation.options.spans
     has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None and not spans
     if treatment.noise is not None:
         treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
