@@ -274,7 +274,7 @@ def test_devices_and_pipes_in_place_of_files_are_one_line(tmp_path: Path) -> Non
         (Identification.load, "/dev/zero"),
         (lambda place: read_toml(Path(place)), "/dev/zero"),
     ):
-        with pytest.raises(DynidError, match="this is a (device|pipe), not a file"):
+        with pytest.raises(DynidError, match=r"this is a (device|pipe), not a file"):
             read(place)
 
 
