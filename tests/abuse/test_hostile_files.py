@@ -17,6 +17,7 @@ from campaign import files, fuzz
 
 from dynid import DynidError, Identification, load_robot, read_log
 from dynid.excitation.cell import robot_solids
+from dynid.logs.filtering import Lowpass
 from dynid.logs.readers import csv_text
 from dynid.messages import Message, printable
 from dynid.storage.files import read_toml
@@ -313,6 +314,13 @@ def test_numbers_of_hundreds_of_digits_are_refused(arm: Path, tmp_path: Path) ->
     (tmp_path / "motion.json").write_text(f'{{"joint_names": ["a", "b"], "points": [{point}]}}')
     with pytest.raises(DynidError, match="not made of numbers"):
         read_motion(tmp_path / "motion.json", load_robot(arm))
+
+
+@pytest.mark.parametrize("cutoff", [1e-300, 1e-6, 1e-3])
+def test_cutoffs_that_need_gigabytes_are_refused(cutoff: float) -> None:
+    """A filter of 10^6 samples for a recording of 300: 74 GB before."""
+    with pytest.raises(DynidError, match="too low for samples at 50 Hz"):
+        Lowpass(cutoff, 50.0)
 
 
 def test_hundreds_of_mistakes_are_counted_not_listed(tmp_path: Path) -> None:
