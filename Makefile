@@ -42,10 +42,11 @@ campaign: $(VENV)/dev.stamp
 campaign-fleet: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.fleet --adding --memory --scaling $(FLEET)
 
-# Hostile files and command lines; goes on where it was stopped (COUNT=1000 for fewer).
+# Hostile files and command lines; goes on where it was stopped (COUNT=1000 for fewer). Then interrupts and kills.
 COUNT ?= 100000
 campaign-fuzz: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.fuzz $(COUNT)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.signals --interrupts 500 --kills 1000
 
 # The core of the tests with the oldest versions that pyproject.toml allows, and with the newest that there are.
 CORE := tests/robot tests/storage tests/logs tests/identifiability tests/cli/test_identify.py tests/cli/test_main.py

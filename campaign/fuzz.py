@@ -306,6 +306,40 @@ def damaged_result(rng: np.random.Generator, folder: Path) -> Case:
     return ["simulate", "robot.urdf", kind], ()
 
 
+_SIDE_FILES: dict[str, tuple[str, list[str]]] = {
+    "cell.toml": (
+        "[[box]]\nname = 'table'\nsize = [0.4, 0.4, 0.4]\nposition = [1.2, 0.0, 0.0]\n[[sphere]]\nname = 'ball'\n"
+        "radius = 0.1\nposition = [0.0, 0.0, 2.0]\n",
+        ["excite", "arm.toml", "--time-budget", "0.1", "--starts", "1", "--duration", "2", "--acceleration", "5",
+         "--velocity", "1", "--obstacles"],
+    ),
+    "values.json": ('{"XX1": 0.1, "M1": 3.0, "MX1": -0.2, "ZZ2": 1e-3}', ["base", "arm.toml", "--values"]),
+    "plate.toml": (
+        "position = [0.0, 0.0, -0.1]\nrotation = [0.0, 0.0, 0.0]\nreference = [0.0, 0.0, 0.0]\n",
+        ["identify", "arm.toml", "log.csv", "--friction", "none", "--model", "reaction", "--sensor"],
+    ),
+    "gear.txt": ("1, 0.5\n0, 2\n", ["identify", "arm.toml", "log.csv", "--friction", "none", "--gear"]),
+    "drives.toml": ('kind = "pd"\nkp = [100, 50]\nkd = 2\n', ["actuators", "robot.urdf", "log.csv", "--controller"]),
+}  # fmt: skip
+
+
+def damaged_side_file(rng: np.random.Generator, folder: Path) -> Case:
+    """A damaged cell, sensor, controller, gear or values, or recording of markers."""
+    (folder / "arm.toml").write_text(files.TABLE)
+    (folder / "robot.urdf").write_text(files.URDF)
+    (folder / "log.csv").write_bytes(files.text(files.columns(rng)))
+    kind = str(rng.choice([*_SIDE_FILES, "seen.csv"]))
+    if kind == "seen.csv":
+        log = files.columns(rng)
+        seen = {f"{name}_{axis}": np.cos(log["q1"] + j) for name in "ab" for j, axis in enumerate("xyz")}
+        (folder / kind).write_bytes(files.damaged_text(files.text({"t": log["t"], **seen}), rng))
+        return ["markers", "arm.toml", kind, "--marker", "a=a", "--marker", "b=b", "--start=0,0"], ()
+    text, words = _SIDE_FILES[kind]
+    raw = files.damaged_text(text.encode(), rng)
+    (folder / kind).write_bytes(raw if rng.random() < 0.6 else _with_nasty_values(raw, rng))
+    return [*words, kind], ()
+
+
 def _with_other_json(raw: bytes, rng: np.random.Generator) -> bytes:
     """A JSON file with some values replaced, removed or repeated."""
     data = json.loads(raw)
@@ -391,7 +425,7 @@ def large_or_repetitive(rng: np.random.Generator, folder: Path) -> Case:
 
 GENERATORS: tuple[Callable[[np.random.Generator, Path], Case], ...] = (
     damaged_log, damaged_log, damaged_log, damaged_robot, damaged_robot, damaged_mesh, damaged_result,
-    odd_command_line, odd_command_line, large_or_repetitive,
+    odd_command_line, odd_command_line, large_or_repetitive, damaged_side_file,
 )  # fmt: skip
 _cache: dict[str, Any] = {}
 

@@ -5,6 +5,24 @@ Everything public is named in `__init__.pyi`; it loads when first used, so `impo
 
 from __future__ import annotations
 
+import os
+import sys
+
+
+def _leave_at_interrupt(*_: object) -> None:
+    """End the command before it has begun to work: loading takes a tenth of a second, Python's own is a traceback."""
+    os.write(2, b"dynid: interrupted\n")
+    os._exit(130)
+
+
+# Only where dynid is the program (`dynid`, `python -m dynid`), not in those that it or others start.
+if os.path.basename((sys.argv or [""])[0]) in ("dynid", "-m") and "multiprocessing" not in sys.modules:
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave_at_interrupt)
+
+# ruff: noqa: E402
 import lazy_loader
 
 import dynid.concurrency  # noqa: F401  (notes forks from now on)

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from campaign import files, fuzz
 
-from dynid import DynidError, load_robot, read_log
+from dynid import DynidError, Identification, load_robot, read_log
 from dynid.excitation.cell import robot_solids
+from dynid.logs.filtering import Lowpass
 from dynid.logs.readers import csv_text
 from dynid.messages import Message, printable
+from dynid.storage.files import read_toml
 
 MESH = '<collision><geometry><mesh filename="{}"/></geometry></collision></link>\n  <joint name="a"'
 
@@ -259,3 +261,72 @@ def test_full_disks_and_long_names_are_one_line(arm: Path) -> None:
         done = _dynid("base", str(arm), "--json", place)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1, done.stderr
+
+
+# Devices and pipes in place of files, and numbers that only a header claims.
+
+
+def test_devices_and_pipes_in_place_of_files_are_one_line(tmp_path: Path) -> None:
+    """A device may never end: 18 s and 7 GB before."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    for read, place in (
+        (load_robot, "/dev/zero"),
+        (load_robot, str(tmp_path / "pipe.toml")),
+        (Identification.load, "/dev/zero"),
+        (lambda place: read_toml(Path(place)), "/dev/zero"),
+    ):
+        with pytest.raises(DynidError, match=r"this is a (device|pipe), not a file"):
+            read(place)
+
+
+def test_rows_that_only_a_header_claims_are_refused(tmp_path: Path, arm: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "log.h5", "w") as file:
+        for name in ("t", "q1", "q2", "tau1", "tau2"):
+            file.create_dataset(name, shape=(10**11,), dtype="f8", chunks=(10_000,))
+    with pytest.raises(DynidError, match=r"100000000000 rows in it, above the limit .*DYNID_MAX_ROWS"):
+        read_log(tmp_path / "log.h5", load_robot(arm))
+
+
+def test_data_sets_that_were_never_written_and_deep_groups_are_refused(tmp_path: Path, arm: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "log.h5", "w") as file:
+        for name in ("t", "q1", "q2", "tau1", "tau2"):
+            file.create_dataset(name, shape=(1000,), dtype="f8", chunks=(100,))
+    with pytest.raises(DynidError, match="was never written"):
+        read_log(tmp_path / "log.h5", load_robot(arm))
+    with h5py.File(tmp_path / "deep.h5", "w") as file:
+        group = file
+        for _ in range(300):
+            group = group.create_group("a")
+    with pytest.raises(DynidError, match="nested more than 100 deep"):
+        read_log(tmp_path / "deep.h5", load_robot(arm))
+
+
+def test_numbers_of_hundreds_of_digits_are_refused(arm: Path, tmp_path: Path) -> None:
+    from dynid.cli.output.identifiability import read_standard_values
+    from dynid.cli.output.recordings import read_motion
+
+    (tmp_path / "values.json").write_text('{"XX1": %s}' % ("9" * 400))
+    with pytest.raises(DynidError, match="larger than any"):
+        read_standard_values(tmp_path / "values.json", load_robot(arm))
+    point = '{"positions": [%s, 0], "velocities": [0, 0], "accelerations": [0, 0]}' % ("9" * 400)
+    (tmp_path / "motion.json").write_text(f'{{"joint_names": ["a", "b"], "points": [{point}]}}')
+    with pytest.raises(DynidError, match="not made of numbers"):
+        read_motion(tmp_path / "motion.json", load_robot(arm))
+
+
+@pytest.mark.parametrize("cutoff", [1e-300, 1e-6, 1e-3])
+def test_cutoffs_that_need_gigabytes_are_refused(cutoff: float) -> None:
+    """A filter of 10^6 samples for a recording of 300: 74 GB before."""
+    with pytest.raises(DynidError, match="too low for samples at 50 Hz"):
+        Lowpass(cutoff, 50.0)
+
+
+def test_hundreds_of_mistakes_are_counted_not_listed(tmp_path: Path) -> None:
+    line = '<inertial pos="0.1 0 0" mass="3" diaginertia="0.1 0.1 0.1"/>'
+    (tmp_path / "arm.xml").write_text(files.MJCF.replace(line, f"{line}\n" * 300))
+    with pytest.raises(DynidError) as refused:
+        load_robot(tmp_path / "arm.xml")
+    assert str(refused.value).count("\n") == 10
+    assert str(refused.value).endswith("and 289 more")

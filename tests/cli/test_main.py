@@ -70,6 +70,46 @@ def test_ctrl_c_while_loading_is_quiet(
     assert capsys.readouterr().err == "dynid: interrupted\n"
 
 
+INTERRUPTED = """
+import signal, sys
+sys.argv = ["dynid", "robots"]
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "{module}":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from dynid.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["lazy_loader", "dynid.messages", "typer", "rich.console"])
+def test_ctrl_c_at_start_up_is_one_line(module: str) -> None:
+    """From the first line of the package on."""
+    words = [sys.executable, "-c", INTERRUPTED.format(module=module)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
+    assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
+
+
+def test_ctrl_c_at_the_very_end_changes_nothing() -> None:
+    script = """
+import os, sys
+sys.argv = ["dynid", "robots"]
+from dynid.cli import main
+
+class Late:
+    def __del__(self, kill=os.kill, own=os.getpid()):
+        kill(own, 2)
+
+keep = Late()
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=280)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("command", ["robots", "mdh", "base", "excite", "demo"])
 def test_every_command_has_an_example(command: str) -> None:
     assert "Example: dynid" in dynid(command, "--help").stdout

@@ -12,10 +12,12 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import dynid
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-# What loads before `main` is as little as can be: Ctrl-C during it is Python's own, with a traceback.
+# What loads before `main` is as little as can be: Ctrl-C during it ends the process at once (`dynid/__init__.py`).
 
 
 def main() -> None:
@@ -105,13 +107,15 @@ class _InterruptWatch:
 
     def watch(self) -> None:
         """Begin to note Ctrl-C, unless it means nothing here: in the background of a script, in another thread."""
+        import atexit
         import threading
 
-        if (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) in (
+            signal.default_int_handler,
+            dynid._leave_at_interrupt,
         ):
             signal.signal(signal.SIGINT, self._on_interrupt)
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last: nothing is left to interrupt
 
     def _on_interrupt(self, number: int, frame: object) -> None:
         """Note that Ctrl-C was pressed and raise KeyboardInterrupt; once the work is done, end the process."""

@@ -386,11 +386,14 @@ class SolvedState:
 
     @cached_property
     def base_condition(self) -> float:
-        """Condition number of the weighted base columns alone."""
-        if not self.kept_base_parameters:
+        """Condition number of the weighted base columns alone, of parameters in metres whatever the robot file has."""
+        kept = self.kept_base_parameters
+        if not kept:
             return 1.0
-        rows = stack_weighted_rows(self.unknowns, self.factors, self.solution.noise)[0][:, self.kept_base_parameters]
-        singular = np.linalg.svd(rows, compute_uv=False)
+        rows = stack_weighted_rows(self.unknowns, self.factors, self.solution.noise)[0][:, kept]
+        powers = np.array([_POWERS_OF_LENGTH.get(self.unknowns.names[k].unit, 0.0) for k in kept])
+        scale = _lengths_per_metre(self.state.equation.robot.gravity) ** powers
+        singular = np.linalg.svd(rows * scale, compute_uv=False)
         return float(singular[0] / max(singular[-1], 1e-300))
 
     def _names_of_unknowns(self, some: Iterable[int]) -> tuple[Parameter, ...]:
@@ -516,6 +519,16 @@ class SolvedState:
                 of_log.append(ChannelFactor(columns, factor.count, factor.total))
             out.append(tuple(of_log))
         return tuple(out)
+
+
+_POWERS_OF_LENGTH = {"kg m^2": 2.0, "kg m": 1.0}
+
+
+def _lengths_per_metre(gravity: Array) -> float:
+    """How many units of length of a robot file make a metre, by its gravity: 1, or 1000 where that is 9810."""
+    size = float(np.linalg.norm(gravity))
+    power = np.log10(size / 9.81) if size > 0.0 else 0.0
+    return float(10.0 ** round(power)) if abs(power - round(power)) < 0.02 else 1.0
 
 
 def _torque_joint_indices(equation: Equation) -> Sequence[int]:

@@ -248,7 +248,7 @@ TOGETHER = 8
 
 WIDE = 64
 
-LONGEST_PERIOD = 100_000
+LONGEST_PERIOD = 5_000
 """Samples in a period of the lowest cut-off: the impulse response has some hundred times as many."""
 
 

@@ -477,14 +477,7 @@ def joint_errors(
         return ()
     used = _trivial_model_rows(equation, kept)
     shown = used if judged[0].rows is kept[0] else _trivial_model_rows(equation, [item.rows for item in judged])
-    weights = [1.0 / noise[c] for c in range(len(equation.torque_channels))]
-    A = np.concatenate([w * rows for w, (rows, _) in zip(weights, used, strict=True)])
-    y = np.concatenate([w * torque for w, (_, torque) in zip(weights, used, strict=True)])
-    scale = np.sqrt((A**2).sum(axis=0))
-    some = scale > 1e-9 * max(scale.max(), 1e-300)
-    gram = (A[:, some] / scale[some]).T @ (A[:, some] / scale[some])
-    rhs = (A[:, some] / scale[some]).T @ y
-    x = np.linalg.lstsq(gram, rhs, rcond=1e-10)[0] / scale[some]
+    x = _fit_trivial_models(used, noise, equation.base_column_count + 2 * len(equation.torque_channels))
     step = _row_stride_for_checks([item.rows for item in judged])
     errors = []
     for c, channel in enumerate(equation.torque_channels):
@@ -493,11 +486,11 @@ def joint_errors(
         v, good = (np.concatenate([part[::step, j] for part in parts])
                    for parts in ([item.rows.v for item in judged], [item.rows.good for item in judged]))  # fmt: skip
         still = np.abs(v) < STILL * equation.shapes.scale[j]
-        rows, torque = shown[c]
+        columns, rows, torque = shown[c]
         pair = (good & ~still, good & still)
         figures = [
             float(np.sqrt((e[where] ** 2).mean())) if where.any() else np.nan
-            for e in (left, torque - used[c][1].mean(), torque - rows[:, some] @ x)
+            for e in (left, torque - used[c][2].mean(), torque - rows @ x[columns])
             for where in pair
         ]
         share = float(pair[1].sum() / max(good.sum(), 1))
@@ -518,8 +511,24 @@ def _held_out_residual(equation: Equation, unknowns: Unknowns, item: JudgedRows,
     return np.asarray(own[:, -1] - predicted[np.arange(len(own)), item.fold])
 
 
-def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[Array, Array]]:
-    """Rows (K, columns) of gravity, Coulomb friction and offsets, and torques (K,), of every joint."""
+def _fit_trivial_models(used: Sequence[tuple[Array, Array, Array]], noise: Array, count: int) -> Array:
+    """Values (count,) that fit gravity, Coulomb friction and offsets of all joints to their torques."""
+    gram, rhs = np.zeros((count, count)), np.zeros(count)
+    for c, (columns, rows, torque) in enumerate(used):
+        weighted = rows / noise[c]
+        gram[np.ix_(columns, columns)] += weighted.T @ weighted
+        rhs[columns] += weighted.T @ (torque / noise[c])
+    scale = np.sqrt(np.diag(gram))
+    some = np.flatnonzero(scale > 1e-9 * max(scale.max(), 1e-300))
+    units = scale[some]
+    x = np.zeros(count)
+    x[some] = np.linalg.lstsq(gram[np.ix_(some, some)] / np.outer(units, units), rhs[some] / units, rcond=1e-10)[0]
+    x[some] /= units
+    return x
+
+
+def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[Array, Array, Array]]:
+    """Columns (m,), rows (K, m) of gravity, Coulomb friction and offset, and torques (K,), of every joint."""
     step, n = _row_stride_for_checks(kept), len(equation.torque_channels)
     pieces: list[list[tuple[Array, Array]]] = [[] for _ in range(n)]
     for rows in kept:
@@ -527,12 +536,15 @@ def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[
         still = Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))
         wide = equation.rigid_rows(still)
         for c, channel in enumerate(equation.torque_channels):
-            W = np.zeros((len(q), equation.base_column_count + 2 * n))
-            W[:, channel.columns[: channel.base]] = channel.rows_in_wide(wide)[:, : channel.base]
             speed = v[:, channel.joint]
-            W[:, equation.base_column_count + c] = np.where(
-                np.abs(speed) < STILL * equation.shapes.scale[channel.joint], 0.0, np.sign(speed)
-            )
-            W[:, equation.base_column_count + n + c] = 1.0
+            slides = np.where(np.abs(speed) < STILL * equation.shapes.scale[channel.joint], 0.0, np.sign(speed))
+            gravity = channel.rows_in_wide(wide)[:, : channel.base]
+            W = np.column_stack([gravity, slides, np.ones(len(q))])
             pieces[c].append((W, channel.rows_in_wide(rows.wide)[::step, -1]))
-    return [(np.concatenate([W for W, _ in own]), np.concatenate([y for _, y in own])) for own in pieces]
+    found = []
+    for c, (channel, own) in enumerate(zip(equation.torque_channels, pieces, strict=True)):
+        W, base = np.concatenate([rows for rows, _ in own]), equation.base_column_count
+        columns = np.array([*channel.columns[: channel.base], base + c, base + n + c])
+        some = W.any(axis=0)  # most base parameters have no weight
+        found.append((columns[some], W[:, some], np.concatenate([y for _, y in own])))
+    return found

@@ -1,0 +1,78 @@
+"""The same recording gives the same result whatever units, threads, chunks and order of logs (to 1e-10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dynid import Identification, Log, Robot, identify, load_robot, regressor
+from dynid.dynamics.kernels import threads
+from dynid.logs.log import Samples
+from fourier import fourier_motion
+from log_makers import log_of as chunked
+
+TABLE = """gravity = [0.0, 0.0, {g}]
+[[joint]]
+[[joint]]
+alpha = 1.5707963267948966
+d = {d}
+[[joint]]
+d = {e}
+"""
+BODIES = ((3.0, (0.01, 0.02, -0.03), (0.05, 0.06, 0.04)), (2.0, (0.15, 0.01, 0.02), (0.01, 0.05, 0.05)),
+          (1.0, (0.1, -0.02, 0.01), (0.004, 0.02, 0.02)))  # fmt: skip
+
+
+def _arm(folder: Path, mass: float = 1.0, length: float = 1.0) -> Robot:
+    """An arm of three joints in units of 1 kg / mass and 1 m / length."""
+    text = TABLE.format(g=-9.81 * length, d=0.1 * length, e=0.3 * length)
+    for k, (m, com, inertia) in enumerate(BODIES, start=1):
+        xx, yy, zz = (mass * length**2 * x for x in inertia)
+        where = [length * x for x in com]
+        text += f'[link."{k}"]\nmass = {mass * m}\ncom = {where}\ninertia = [{xx}, 0.0, 0.0, {yy}, 0.0, {zz}]\n'
+    (folder / "arm.toml").write_text(text)
+    return load_robot(folder / "arm.toml")
+
+
+def _log(robot: Robot, energy: float = 1.0, seed: int = 0) -> Log:
+    """A recording with friction and noise; energy: units of torque in 1 N m."""
+    motion = fourier_motion(robot, duration=15.0, seed=seed)
+    tau = (regressor(robot, motion).matrix @ np.nan_to_num(robot.parameters)).reshape(motion.q.shape)
+    noise = 0.05 * np.random.default_rng(seed).standard_normal(tau.shape)
+    return Log(motion.t, motion.q, tau=tau + energy * (noise + 0.3 * motion.v + 0.2 * np.sign(motion.v)))
+
+
+def _assert_same(one: Identification, other: Identification, scale: np.ndarray | float = 1.0) -> None:
+    assert one.verdict.level == other.verdict.level
+    assert one.names == other.names
+    assert_allclose(other.values, one.values * scale, rtol=1e-10, atol=1e-10 * np.abs(one.values * scale).max())
+    assert_allclose(other.sigma, one.sigma * scale, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("mass", "length"), [(1000.0, 1000.0), (1.0, 100.0)])
+def test_a_robot_in_other_units(mass: float, length: float, tmp_path: Path) -> None:
+    """Millimetres and grams: before, the verdict was another, as condition numbers depend on the unit of length."""
+    meant = identify(_arm(tmp_path), _log(_arm(tmp_path)))
+    robot = _arm(tmp_path, mass, length)
+    found = identify(robot, _log(robot, mass * length**2))
+    powers = np.array([{"kg m": 1.0, "kg": 0.0}.get(name.unit, 2.0) for name in meant.names])
+    _assert_same(meant, found, mass * length**powers)
+    assert_allclose(found.base_condition, meant.base_condition, rtol=1e-9)
+
+
+def test_order_of_logs_threads_and_chunks(tmp_path: Path) -> None:
+    robot = _arm(tmp_path)
+    logs = [_log(robot, seed=seed) for seed in range(3)]
+    meant = identify(robot, logs, validate=_log(robot, seed=9))
+    _assert_same(meant, identify(robot, logs[::-1], validate=_log(robot, seed=9)))
+    before = threads.thread_count()
+    try:
+        threads.use_threads(3)
+        _assert_same(meant, identify(robot, logs, validate=_log(robot, seed=9)))
+    finally:
+        threads.use_threads(before)
+    pieces = [chunked(Samples(log.t, log.q, tau=log.tau), 333) for log in logs]
+    _assert_same(meant, identify(robot, pieces, validate=_log(robot, seed=9)))
