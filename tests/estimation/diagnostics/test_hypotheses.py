@@ -280,7 +280,49 @@ def test_a_late_torque_and_a_factor_are_measured(puma: tuple[Robot, Log]) -> Non
     found = dynid.diagnose(dynid.identify(robot, scaled, friction=PLAIN)).best
     assert found is not None
     assert found.kind == "gain"
-    assert found.options[0].value == pytest.approx([1.0, 1.0, 0.5, 1.0, 1.0, 1.0], rel=0.05)
+    assert found.options[0].value == [1.0, 1.0, 0.5, 1.0, 1.0, 1.0]  # the round factor, which is as likely
+
+
+def test_a_motor_that_turns_the_other_way(puma: tuple[Robot, Log]) -> None:
+    """Neither the gear nor the sign of position and torque helps alone."""
+    robot, log = puma
+    assert log.tau is not None
+    wrong = Log(
+        log.t, log.q * np.array([1.0, 1.0, 1.0, -80.0, 1.0, 1.0]), tau=log.tau * np.array([1, 1, 1, -1.0, 1, 1])
+    )
+    found = dynid.diagnose(dynid.identify(robot, wrong, friction=PLAIN)).best
+    assert found is not None
+    assert words(found.options) == "--sign q.4 --sign tau.4 --gear 1,1,1,80,1,1 --gain 1,1,1,0.0125,1,1"
+
+
+def test_limits_of_physics_are_the_same_whatever_the_gravity(puma: tuple[Robot, Log]) -> None:
+    """On standard columns, which another gravity needs, mean and rotor inertias are those of the base columns."""
+    robot, log = puma
+    tried = dynid.identify(robot, log, friction=PLAIN).tried
+    assert tried is not None
+    refit = Refit(tried.samples.thin_out(FAST))
+    base = refit.samples.equation.base
+    X = np.zeros((len(base.question.columns), 5))
+    X[refit._free_columns] = np.random.default_rng(0).standard_normal((len(refit._free_columns), 5))
+    values = base.regrouping.matrix @ X
+    standard, regrouped = refit._standard_nonnegativity_rows, refit._rigid_nonnegativity_rows
+    assert np.allclose(standard @ X[refit._free_columns], regrouped[:, : len(values)] @ values, rtol=1e-9, atol=1e-9)
+
+
+def test_of_mirrored_signs_the_fewest_options_are_named(puma: tuple[Robot, Log]) -> None:
+    """Position or torque reversed explain nearly alike: that which takes back an option comes first."""
+    robot, log = puma
+    tried = dynid.identify(robot, log, friction=PLAIN).tried
+    assert tried is not None
+    plain = Reading.as_recorded(6)
+    turned = tuple(changed([1.0] * 6, 5, -1.0).tolist())
+    position, torque = (replace(plain, **{x: turned}) for x in ("q_factor", "gain"))
+    for wiring, simplest in ((Wiring(sign_q=np.array(turned)), position), (Wiring(sign_tau=np.array(turned)), torque)):
+        search = Search(tried.samples.thin_out(FAST), thorough=False, wiring=wiring)
+        for errors in ((0.050, 0.0505), (0.0505, 0.050)):
+            some = [EvaluatedReading(x, (y,) * 6) for x, y in zip((position, torque), errors, strict=True)]
+            best = min(some, key=lambda x: x.error)
+            assert search._simplest_of_the_best(best, some).reading == simplest
 
 
 def test_a_payload_in_one_of_two_logs() -> None:

@@ -40,6 +40,9 @@ DELAY_PROBE, MOST_DELAY_OFF, SAME_DELAY = 2e-3, 3e-3, 0.02
 LEAST_GAIN, FACTORS, LEAST_DIP = 1.3, tuple(float(x) for x in np.geomspace(1e-3, 1e3, 19)), 1e-3
 """Least factor of a torque, those that are tried, and by how much the error must be less than beside one of them."""
 
+NEARLY_ROUND = 0.02
+"""Logarithm by which a factor may differ from a round one that is taken for it."""
+
 KNOWN_FACTORS = (1.0, np.pi / 180.0, 180.0 / np.pi)
 """Of positions, by units alone."""
 
@@ -107,6 +110,12 @@ def without_zeros_of_gears(r: Reading) -> Reading:
     """The reading without zeros of joints with a gear: a zero hides a wrong ratio."""
     each = zip(r.zero, r.q_factor, strict=True)
     return replace(r, zero=tuple(zero if is_of_units(factor) else 0.0 for zero, factor in each))
+
+
+def _nearest_round(factor: float) -> float:
+    """The nearest of the numbers 1, 2 and 5 times a power of ten, by their ratio."""
+    power = 10.0 ** np.floor(np.log10(factor))
+    return float(min(power * np.array([1.0, 2.0, 5.0, 10.0]), key=lambda x: abs(np.log(x / factor))))
 
 
 def wrap_angle(angle: float) -> float:
@@ -555,7 +564,10 @@ class Alternatives:
         return replace(r, gain=with_entry(r.gain, j, r.gain[j] * factor))
 
     def _with_best_gain(self, r: Reading, j: int, between: tuple[float, float]) -> Reading:
-        """The reading with a joint's torque times the factor, between two, at which samples are likeliest."""
+        """The reading with a joint's torque times the factor, between two, at which samples are likeliest.
+
+        Or a round one where they are hardly less likely.
+        """
         from scipy.optimize import minimize_scalar
 
         def error(logarithm: float) -> float:
@@ -567,7 +579,10 @@ class Alternatives:
         found = minimize_scalar(
             error, bounds=tuple(np.log(between).tolist()), method="bounded", options={"xatol": 2e-3, "maxiter": 16}
         )
-        return self._with_gain(r, j, float(np.exp(found.x)))
+        round_gain = _nearest_round(abs(r.gain[j]) * float(np.exp(found.x)))
+        rounded = float(np.log(round_gain / abs(r.gain[j])))
+        is_as_good = abs(rounded - found.x) < NEARLY_ROUND and error(rounded) <= SAME_HELD_OUT * found.fun
+        return self._with_gain(r, j, float(np.exp(rounded if is_as_good else found.x)))
 
     def unit_and_gear_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with degrees in place of radians or the reverse, or with positions of motors: all joints or one."""
