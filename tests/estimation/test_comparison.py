@@ -300,6 +300,13 @@ def test_a_good_fit_that_does_not_carry_over_is_not_trusted(compared: Comparison
     assert advice.facts["reason"].facts["percent"] == pytest.approx(70.0)
 
 
+def test_the_level_of_a_run_is_no_better_than_its_held_out_torques_allow(compared: Comparison) -> None:
+    run = compared.reference
+    levels = [pretended(run, error, 0.01).level for error in (0.05, 0.15, 0.4, 0.6)]
+    assert levels == ["good", "usable", "weak", "do not trust"]
+    assert pretended(run, 0.05, 0.01, "weak").level == "weak"
+
+
 def test_disputed_parameters_come_first(compared: Comparison) -> None:
     few = compared.most_disputed(3)
     assert len(few) == 3

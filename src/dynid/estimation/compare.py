@@ -18,7 +18,7 @@ from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, drop_logs_in_state
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.verdict import WEAK_MEAN
+from dynid.estimation.diagnostics.verdict import LEVELS, Level, level_by_nrmse
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, split_logs
@@ -93,6 +93,11 @@ class EstimatorRun:
         """Mean NRMSE of the predicted torques, infinite where there is none."""
         mean = np.inf if self.prediction is None else self.prediction.mean
         return mean if np.isfinite(mean) else np.inf
+
+    @property
+    def level(self) -> Level:
+        """Level of its verdict, or what the errors of the held-out torques allow where that is worse."""
+        return max((self.identification.verdict.level, level_by_nrmse(self.error)), key=LEVELS.index)
 
     @cached_property
     def base_parameter_names(self) -> tuple[str, ...]:
@@ -183,7 +188,7 @@ class Comparison:
         facts = {"comparison": f"{len(self.runs)} runs, predicting {self.source}", "advice": str(self.advice)}
         shown = [
             (r.name, "refused", "", f"{r.seconds:.2g}", str(r.refusal)) if r.result is None else
-            (r.name, f"{r.error:.4f}", f"{r.relative_deviation:.2g}", f"{r.seconds:.2g}", r.result.verdict.level)
+            (r.name, f"{r.error:.4f}", f"{r.relative_deviation:.2g}", f"{r.seconds:.2g}", r.level)
             for r in self.runs
         ]  # fmt: skip
         return html_summary(facts, ["run", "NRMSE", "median relative sigma", "s", "verdict"], shown)
@@ -204,7 +209,7 @@ class Comparison:
             "nrmse": [r.error if ok else None for r, ok in zip(self.runs, done, strict=True)],
             "relative_sigma": [r.relative_deviation if ok else None for r, ok in zip(self.runs, done, strict=True)],
             "seconds": [r.seconds for r in self.runs],
-            "verdict": ["" if r.result is None else r.result.verdict.level for r in self.runs],
+            "verdict": ["" if r.result is None else r.level for r in self.runs],
             "refusal": ["" if r.refusal is None else str(r.refusal) for r in self.runs],
         })  # fmt: skip
 
@@ -345,7 +350,7 @@ def choose_run(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
 
 def _is_trustworthy(run: EstimatorRun) -> bool:
     """Whether a run's verdict and its error on held-out torques allow to trust it."""
-    return run.identification.verdict.level != "do not trust" and run.error <= WEAK_MEAN
+    return run.level != "do not trust"
 
 
 def _is_wls_torque_run(run: EstimatorRun) -> bool:

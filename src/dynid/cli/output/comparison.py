@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from dynid.estimation.identification import Identification
+    from dynid.estimation.diagnostics.verdict import Level
     from dynid.robot.robot import Robot
 
 READABLE = 12
@@ -115,14 +115,14 @@ def runs_table(compared: Comparison) -> Table:
         table.add_row(
             run.name, f"{run.seconds:.2g} s", str(run.result.rank), f"{run.result.condition:.3g}", f"{run.error:.4f}",
             _percent_text(run.relative_deviation), f"{100.0 * run.agreement(compared.reference):.0f} %",
-            _coloured_level(run.result), style="bold" if run is compared.best else None,
+            _coloured_level(run.level), style="bold" if run is compared.best else None,
         )  # fmt: skip
     return table
 
 
-def _coloured_level(result: Identification) -> str:
+def _coloured_level(level: Level) -> str:
     """Level of trust in its colour."""
-    return f"[{identification.LEVEL_STYLES[result.verdict.level]}]{result.verdict.level}[/]"
+    return f"[{identification.LEVEL_STYLES[level]}]{level}[/]"
 
 
 def _percent_text(share: float) -> str:

@@ -176,6 +176,15 @@ class Mistake(Protocol):
         ...
 
 
+def level_by_nrmse(mean: float, worst: float = 0.0) -> Level:
+    """Best level that errors on data not used for fitting allow: their mean and the worst of a channel that matters."""
+    if mean <= GOOD_MEAN and worst <= GOOD_WORST:
+        return "good"
+    if mean <= USABLE_MEAN and worst <= USABLE_WORST:
+        return "usable"
+    return "weak" if mean <= WEAK_MEAN else "do not trust"
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """The figures that a verdict rests on.
@@ -262,12 +271,7 @@ class Evidence:
     @property
     def level_by_errors(self) -> Level:
         """Best level that the errors on data not used for fitting allow."""
-        mean = self.deciding_errors[1].mean
-        if mean <= GOOD_MEAN and self.worst_nrmse <= GOOD_WORST:
-            return "good"
-        if mean <= USABLE_MEAN and self.worst_nrmse <= USABLE_WORST:
-            return "usable"
-        return "weak" if mean <= WEAK_MEAN else "do not trust"
+        return level_by_nrmse(self.deciding_errors[1].mean, self.worst_nrmse)
 
     @property
     def are_signs_reversed(self) -> bool:
