@@ -113,7 +113,7 @@ def test_the_joint_weighted_estimate_stands_beside(model: str, validate: float |
     k = int(np.argmax(apart))
     notes = [note for note in recursion.notes if note.startswith("compared with all joints together")]
     assert len(notes) == 1
-    assert f"at most {apart[k]:.2g} combined deviations ({recursion.names[k]}:" in notes[0]
+    assert f"at most {apart[k]:.2g} combined standard deviations ({recursion.names[k]}:" in notes[0]
     assert f"NRMSE {recursion.validation.mean:.4f}, wls {batch.validation.mean:.4f}" in notes[0]
     assert not any("nearly singular" in warning for warning in recursion.warnings)
 
