@@ -662,7 +662,7 @@ class _Job:
             other = equation.with_controller(new)
             others = fit_drives(other, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay)
             best = choose_loop(other, others)
-            what = "torques of joints {joints} are limited at {limits} N m" if name == "max_torque" else (
+            what = "torques of joints {joints} are limited to {limits} N m" if name == "max_torque" else (
                 "drives of joints {joints} slew their commands at {limits} rad/s")  # fmt: skip
             self.notes.append(Message(
                 "torque_limit_found" if name == "max_torque" else "rate_limit_found", what,
