@@ -83,7 +83,7 @@ def move_robot_into_equation(data: Data) -> Data:
     """Data of a file, in which the robot stands beside the equation, with the robot in the equation."""
     robot, equation = data.pop("robot", None), data.get("equation")
     if not isinstance(equation, dict) or "robot" in equation:
-        raise IdentificationError("record_robot_misplaced", "equation must be an object without a robot of its own")
+        raise IdentificationError("record_robot_misplaced", "equation must be an object without its own robot")
     return {**data, "equation": {**equation, "robot": robot}}
 
 

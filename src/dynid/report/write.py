@@ -180,7 +180,7 @@ class ComparedResults:
             f" and {len(beyond) - MOST_NAMED} more" if len(beyond) > MOST_NAMED else ""
         )
         return (
-            f"The same within 2 sigma but for {names} ({len(beyond)} of {count} parameters, most {worst}; about "
+            f"The same within 2 sigma except for {names} ({len(beyond)} of {count} parameters, most {worst}; about "
             f"{BY_CHANCE * count * (len(self.results) - 1):.1g} would be by chance)."
         )
 

@@ -96,7 +96,7 @@ def fleet(
         terminal.check_output_path(option, path, suffixes=suffixes, keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     if scheduler is not None and workers is not None:
-        raise DynidError("option_not_applicable", "--workers: a scheduler has workers of its own", "leave it out")
+        raise DynidError("option_not_applicable", "--workers: a scheduler has its own workers", "leave it out")
     check_rate(alpha)
     known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
