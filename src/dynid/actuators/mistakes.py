@@ -375,7 +375,7 @@ def notes_on_delay(fit: DriveFit, period: float, sought: bool) -> tuple[Message,
     said = []
     if sought:
         said.append(Message(
-            "delay_is_a_sum", "the delay is that of commands and how late positions are recorded: only their sum is "
+            "delay_is_a_sum", "the delay includes that of commands and that of recorded positions: only their sum is "
             "visible" if fit.loop == "drive" else "the delay is that of commands, of torques and of the positions that "
             "the host uses: only their sum is visible",
         ))  # fmt: skip
