@@ -30,7 +30,9 @@ DelayOption = Annotated[float, typer.Option(help="seconds by which torques were 
 JointsOption = Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")]
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
 UnitsOption = Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")]
-GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
+GearOption = Annotated[
+    str | None, typer.Option(help="gear ratio, motor over joint: one number, one per joint, or a matrix FILE")
+]
 GainOption = Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")]
 TopicOption = Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")]
 AlphaOption = Annotated[float, typer.Option(help="false discovery rate of the changes")]
