@@ -249,6 +249,6 @@ def _check_shares(lost: tuple[Unidentifiable, ...]) -> None:
     while waiting:
         found = [name for name, others in waiting.items() if not others & waiting.keys()]
         if not found:
-            raise IdentificationError("record_lost_shares_cyclic", "lost_shares of lost parameters lead in a circle")
+            raise IdentificationError("record_lost_shares_cyclic", "lost_shares of lost parameters are circular")
         for name in found:
             del waiting[name]
