@@ -62,7 +62,7 @@ def _told(parameter: Any) -> str:
     text = str(parameter.help).replace("|", "\\|").replace("<", "&lt;")
     value = parameter.default
     plain = not (value is None or value is False or callable(value) or value in ("", "0", ()))
-    return f"{text}; {_default(parameter)} if missing" if plain and not parameter.required else text
+    return f"{text} (default: {_default(parameter)})" if plain and not parameter.required else text
 
 
 def _default(parameter: Any) -> str:

@@ -430,7 +430,7 @@ refused("read_log", "topic= is for bags", read, topic="/joint_states")
 changes("read_log", read, sign="tau.2")
 refused("read_log", "no accelerations", read, sign=["a.2"])
 changes("read_log", read, zero={"2": -1.0})
-refused("read_log", "no finite number", read, zero={"2": np.nan})
+refused("read_log", "not a finite number", read, zero={"2": np.nan})
 changes("read_log", read, order=["2", "1", "3"])
 changes("read_log", read, order={"tau": ["2", "1", "3"]})
 refused("read_log", "no torques", lambda **k: read("without_tau.csv", **k), order={"tau": ["2", "1", "3"]})
@@ -584,8 +584,8 @@ for own in ("offsets_per_log", "friction_per_log"):
     changes(
         "identify", lambda **k: dynid.identify(robot(), [recorded(), recorded(5)], friction=PLAIN, **k), **{own: True}
     )
-refused("identify", "goes with friction blocks", lambda **k: fit(friction=(), **k), friction_per_log=True)
-refused("identify", "goes with friction blocks", on_plate, friction_per_log=True)
+refused("identify", "needs friction blocks", lambda **k: fit(friction=(), **k), friction_per_log=True)
+refused("identify", "needs friction blocks", on_plate, friction_per_log=True)
 refused("identify", "friction block 'offset'", lambda **k: fit(friction=("viscous",), **k), offsets_per_log=True)
 refused("identify", "friction block 'offset'", on_plate, offsets_per_log=True)
 changes("identify", on_plate, sensor=ForceSensor(position=np.array([0.1, 0.0, 0.0])))
@@ -598,11 +598,11 @@ def partly(**k: Any) -> dynid.Identification:
     return dynid.identify(robot(), few, model="reaction", sensor=ForceSensor(channels=("Fx", "Fy")), **k)
 
 
-CASES.setdefault("identify.partial", []).append(lambda: _refused(partly, "cannot tell", {}))
+CASES.setdefault("identify.partial", []).append(lambda: _refused(partly, "do not determine", {}))
 CASES["identify.partial"].append(lambda: plain(partly(partial=True)))
 for model in ("torque", "power", "energy", "momentum"):
-    refused("identify", "sensor= goes with", lambda m=model, **k: fit(model=m, **k), sensor=ForceSensor())
-    refused("identify", "partial= goes with", lambda m=model, **k: fit(model=m, **k), partial=True)
+    refused("identify", "sensor= applies to", lambda m=model, **k: fit(model=m, **k), sensor=ForceSensor())
+    refused("identify", "partial= applies to", lambda m=model, **k: fit(model=m, **k), partial=True)
 for name, idle in (("known", {"Ia3": 0.1}), ("equal", [("Fv1", "Fv2")])):
     refused("identify", "takes no known or equal", lambda **k: fit(estimator="recursive", **k), **{name: idle})
 
@@ -962,7 +962,7 @@ changes("write_report", page, logs=Later(recorded))
 changes("write_report", page, validate=second)
 changes("write_report", page, physical=Later(bodies))
 changes("write_report", several, names=["this", "that"])
-refused("write_report", "names go with several", page, names=["this"])
+refused("write_report", "names apply to several", page, names=["this"])
 changes("write_report", page, command="dynid demo")
 changes("write_report", page, inputs=Later(lambda: [urdf()]))
 changes("write_report", page, warnings=["mind the gap"])
@@ -972,7 +972,7 @@ for name, idle in (
     ("physical", Later(bodies)),
     ("warnings", ["mind the gap"]),
 ):
-    refused("write_report", "go with a single result", several, **{name: idle})
+    refused("write_report", "apply to a single result", several, **{name: idle})
 called("write_report", lambda **k: page(logs=recorded(), **k))
 said = dynid.Message("too_slow", "it is slow", "use {option}", option=Option("snap", False))
 changes("Message.record", lambda **k: said.record(**k), front="command line")

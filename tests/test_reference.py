@@ -52,7 +52,7 @@ def sections(text: str) -> dict[str, str]:
 
 def parameters(thing: Any) -> list[str]:
     """Parameters as a docstring writes them, `**facts` with its stars."""
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     found = inspect.signature(thing).parameters.values()
     return [stars.get(p.kind, "") + p.name for p in found if p.name not in ("self", "cls")]
 

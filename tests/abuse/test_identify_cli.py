@@ -85,7 +85,7 @@ def test_empty_missing_and_unreadable_files(dynid: CommandLine, tmp_path: Path) 
     assert "folder" in refuses(dynid, tmp_path)
     strange = tmp_path / "log.docx"
     strange.write_text("x")
-    assert "no known format" in refuses(dynid, strange)
+    assert "not a known format" in refuses(dynid, strange)
 
 
 def test_constant_time(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_log_of_another_robot_is_not_trusted(dynid: CommandLine, log: Path, tm
         (("--validate", "120%"), "--validate 120%"),
         (("--validate", "0"), "--validate 0"),
         (("--validate", "35%", "--validate", "20%"), "cannot be combined with logs"),
-        (("--friction", "auto,viscous"), "stand alone"),
+        (("--friction", "auto,viscous"), "cannot be combined"),
         (("--friction", ","), "--friction"),
         (("--friction", "magic"), "no friction block 'magic'"),
         (("--friction", "viscous,viscous"), "twice"),

@@ -72,11 +72,11 @@ def text_file(tmp_path: Path, content: str | bytes, name: str = "log.csv") -> Pa
         ("t,q1,q1\n0,1,2\n", "names the column 'q1' twice"),
         ("t,x\n0,1\n", "no positions for the joints 1; found 't', 'x'"),
         (b"t,q1\n0,1\n\x00\x01\x02,3\n", "binary data"),
-        (bytes(range(1, 256)) * 50, "no text"),
+        (bytes(range(1, 256)) * 50, "not text"),
         ("t,q1\n0,1\n".encode("utf-16"), "in UTF-16; save it as UTF-8"),
         ("t,q1\n0", "no samples in it"),
         ("t,q1\n0,0,1,5\n0,1,1,6\n", "line 2 has 4 cells.*decimal commas need another mark"),
-        ("t,q1\ns,turns\n0,1\n", "the column 'q1' is in turns, which is no unit of q"),
+        ("t,q1\ns,turns\n0,1\n", "the column 'q1' is in turns, which is not a unit of q"),
         ("t,q1\n2024-05-01,1\n", "is not a number; write times as seconds"),
         ("t,q1\n" + "12:00:00.1,1\n" * 9 + "12:00:0x,1\n" * 5, "line 11, column 't': '12:00:0x'"),
         (b"x" * (2 << 20), "no line end in the first megabyte"),
@@ -101,7 +101,7 @@ def test_the_line_of_a_fault_is_right_far_into_a_file(tmp_path: Path) -> None:
 def test_no_such_file_folders_and_unknown_suffixes(tmp_path: Path) -> None:
     assert "no such file" in message(tmp_path / "none.csv")
     assert "Excel workbook; save the sheet as CSV" in message(text_file(tmp_path, "t,q1\n", "log.xlsx"))
-    assert "no rosbag2: there is no metadata.yaml" in message(tmp_path)
+    assert "not a rosbag2: there is no metadata.yaml" in message(tmp_path)
     for name in ("log", "log.pkl", "log.json.gz"):
         assert "is not a known format; use CSV" in message(text_file(tmp_path, "t,q1\n", name))
     (tmp_path / "pipe.csv").symlink_to(tmp_path / "nowhere")

@@ -86,7 +86,7 @@ def test_what_makes_no_sense_is_refused(dynid: CommandLine, log: Path, tmp_path:
     assert "leave out --model power" in dynid.fails(*words, "--model", "power")
     assert "leave out --estimator ols" in dynid.fails(*words, "--estimator", "ols")
     assert "--json FILE keeps all of them" in dynid.fails(*words, "--out", tmp_path / "r.json")
-    assert "--all goes with --compare" in dynid.fails("identify", "gautier3", log, "--all")
+    assert "--all needs --compare" in dynid.fails("identify", "gautier3", log, "--all")
     assert "between 0 and 1" in dynid.fails(*words, "--validate", "0")
     assert "positive number of seconds" in dynid.fails(*words, "--window", "-1")
     assert not list(tmp_path.iterdir())

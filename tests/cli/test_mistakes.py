@@ -121,11 +121,11 @@ def test_masses_that_are_a_little_off_are_no_mistake(run: CommandLine, folder: P
         ("identify puma560 {log} --sensor plate.toml", "--sensor: --model torque uses no force plate"),
         ("identify puma560 {log} --window 0.2", "has no window"),
         ("identify puma560 {log} --topic /joint_states", "--topic is for bags only"),
-        ("identify puma560 {log} --offsets-per-log --friction viscous", "--offsets-per-log goes with"),
+        ("identify puma560 {log} --offsets-per-log --friction viscous", "--offsets-per-log needs"),
         ("identify puma560 {log} --compare --physical p.json", "--physical: applies to a single result"),
         ("identify puma560 {log} --compare --urdf p.urdf", "--urdf: applies to a single result"),
         ("identify puma560 {log} --compare --unknown r", "--unknown: applies to a single result"),
-        ("identify puma560 {log} --all", "--all goes with --compare"),
+        ("identify puma560 {log} --all", "--all needs --compare"),
         ("report {result} --units q=deg", "--units: says how to read logs; give some with --log"),
         ("report {result} --topic /joint_states --gear 50", "--gear, --topic: says how to read logs"),
         (

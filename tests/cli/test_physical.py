@@ -100,7 +100,7 @@ def test_wrong_input_is_refused_in_one_line(dynid: CommandLine, result: Path, tm
     assert "physically impossible: 1 (" in dynid.fails("physical", result, "--prior", "puma560")
     assert "NAME=LOW:HIGH" in dynid.fails("physical", result, "--bound", "M1")
     assert "contradict" in dynid.fails("physical", result, "--bound", "M1=3:2")
-    assert "in the way" in dynid.fails("physical", result, "--bound", "M1=9:", "--total-mass", "5")
+    assert "in conflict" in dynid.fails("physical", result, "--bound", "M1=9:", "--total-mass", "5")
     assert "total mass" in dynid.fails("physical", result, "--total-mass", "0")
     assert "one of the inputs" in dynid.fails("physical", result, "--out", result)
     assert "must end in .json" in dynid.fails("physical", result, "--out", tmp_path / "x.txt")

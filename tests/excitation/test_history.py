@@ -202,7 +202,7 @@ def test_files_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
-    [("nothing", "no JSON"), ('{"history": {"starts": 3}}', "damaged"), ('{"history": {"starts": []}}', "damaged")],
+    [("nothing", "not JSON"), ('{"history": {"starts": 3}}', "damaged"), ('{"history": {"starts": []}}', "damaged")],
 )
 def test_damaged_files(tmp_path: Path, text: str, answer: str) -> None:
     (tmp_path / "facts.json").write_text(text)

@@ -105,7 +105,7 @@ def test_statuses_models_loops_and_mistakes() -> None:
     friction = base_parameters(load_robot("scara"), method="qr", friction=("viscous",))
     assert explain(friction, "Fv2").status == "base"
     assert explain(friction, "ZZ3").status == "regrouped"
-    with pytest.raises(DynidError, match="'XX9' is no parameter of 'scara'"):
+    with pytest.raises(DynidError, match="'XX9' is not a parameter of 'scara'"):
         explain(scara, "XX9")
 
 
@@ -150,8 +150,8 @@ def test_command_prefers_and_shows_table_2(dynid: CommandLine, tmp_path: Path) -
         (("--method", "exact", "--samples", "9"), "takes no samples"),
         (("--method", "all", "--explain", "XX1"), "choose one"),
         (("--prefer", ","), "separated by commas"),
-        (("--prefer", "data"), "go together"),
-        (("--explain", "XX9"), "is no parameter of 'puma560'"),
+        (("--prefer", "data"), "belong together"),
+        (("--explain", "XX9"), "is not a parameter of 'puma560'"),
         (("--friction", "nonsense"), "no friction block 'nonsense'"),
     ],
 )

@@ -162,11 +162,11 @@ def test_log_without_velocities_gives_nearly_the_motion() -> None:
 
 def test_mistakes_are_told_in_one_line() -> None:
     robot = load_robot("puma560")
-    with pytest.raises(DynidError, match="'MX9' is no parameter of 'puma560'"):
+    with pytest.raises(DynidError, match="'MX9' is not a parameter of 'puma560'"):
         base_parameters(robot, prefer=("MX9",))
-    with pytest.raises(DynidError, match="go together"):
+    with pytest.raises(DynidError, match="belong together"):
         base_parameters(robot, prefer="data")
-    with pytest.raises(DynidError, match="go together"):
+    with pytest.raises(DynidError, match="belong together"):
         base_parameters(robot, prefer=("MX5",), log=periodic_motion(robot))
     with pytest.raises(DynidError, match="the log has 4 joints"):
         base_parameters(robot, prefer="data", log=periodic_motion(load_robot("scara")))

@@ -65,11 +65,11 @@ def test_a_unit_in_the_header_is_used_and_noted(style: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("units", "problem"),
     [
-        ({"q": "turns"}, "'turns' is no unit of q; use .*rad, deg, m, mm"),
-        ({"q": "Nm"}, "'Nm' is no unit of q"),
+        ({"q": "turns"}, "'turns' is not a unit of q; use .*rad, deg, m, mm"),
+        ({"q": "Nm"}, "'Nm' is not a unit of q"),
         ({"x": "rad"}, "no channel 'x'"),
         ({"q": ["deg", "rad"]}, "units of q are 2, the robot has 3"),
-        ({"q": 3}, "3 is no unit of q"),
+        ({"q": 3}, "3 is not a unit of q"),
     ],
 )
 def test_wrong_units_are_errors(units: object, problem: str, tmp_path: Path) -> None:

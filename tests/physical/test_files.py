@@ -64,7 +64,7 @@ def _no_body(data: dict[str, Any]) -> None:
         (lambda d: d["identification"].update(model="power"), "damaged"),
         (lambda d: d["prior_source"].pop(), "every link"),
         (lambda d: d.update(chance=3.0), "chance"),
-        (_no_body, "link 1 is no body"),
+        (_no_body, "link 1 is not a physically possible body"),
     ],
 )
 def test_damaged_files_are_refused(found: PhysicalParameters, tmp_path: Path, harm: Any, said: str) -> None:

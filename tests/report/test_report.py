@@ -475,7 +475,7 @@ def test_the_comparison_opens_with_an_answer(tmp_path: Path) -> None:
     other = first.replace(values=values)
     for several, words in (
         ([first, first], f"The same within 2 sigma in all {len(first.names)} parameters"),
-        ([first, other], f"The same within 2 sigma but for Fv1, Fv3 (2 of {len(first.names)} parameters"),
+        ([first, other], f"The same within 2 sigma except for Fv1, Fv3 (2 of {len(first.names)} parameters"),
         ([first, first.replace(values=2.0 * values)], "The results differ: "),
     ):
         write_report(several, tmp_path / "c.html")

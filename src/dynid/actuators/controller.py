@@ -156,7 +156,7 @@ def _controller_of_table(table: Mapping[str, Any], robot: Robot, source: str) ->
         if kind not in KINDS:
             near = get_close_matches(str(kind), KINDS, n=1, cutoff=0.5)
             raise ControllerError(
-                "unknown_controller_kind", "{source}: kind {kind!r} of joint '{joint}' is none of {kinds}",
+                "unknown_controller_kind", "{source}: kind {kind!r} of joint '{joint}' is not one of {kinds}",
                 "did you mean {near:1}?" if near else "", source=source, kind=str(kind), joint=name,
                 kinds=list(KINDS), near=near,
             )  # fmt: skip

@@ -487,7 +487,8 @@ def identify_actuators(
     lag = check_delay(sensor_delay, "sensor_delay")
     if cutoff is not None and not (isinstance(cutoff, int | float) and 0.5 <= cutoff <= 200.0):
         raise IdentificationError(
-            "invalid_cutoff", "a cut-off frequency of {cutoff!r} Hz is none for drives", "give 2 to 50", cutoff=cutoff,
+            "invalid_cutoff", "a cut-off frequency of {cutoff!r} Hz is not possible for "
+            "drives", "give 2 to 50", cutoff=cutoff,
         )  # fmt: skip
     opened = [_open_log(log, robot) for log in list_logs(logs)]
     extra = [] if validate is None else [_open_log(log, robot) for log in list_logs(validate)]
@@ -630,8 +631,8 @@ class _Job:
             loops = ("drive",)
         if self.sensor_delay is None and (loops == ("host",) or not set(c.kind) - {"current"}):
             raise IdentificationError(
-                "sensor_delay_not_visible", "{option} 'auto': only a drive that closes its own loop has a sensor delay "
-                "of its own; else it is part of the delay", "leave it out", option=Option("sensor_delay"),
+                "sensor_delay_not_visible", "{option} 'auto': only a drive that closes its own loop has its own "
+                "sensor delay; else it is part of the delay", "leave it out", option=Option("sensor_delay"),
             )  # fmt: skip
         self.tell("searching for the delay", 0.1)
         fits = fit_drives(equation, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay,
@@ -670,7 +671,7 @@ class _Job:
             other = equation.with_controller(new)
             others = fit_drives(other, delay=self.delay, loops=loops, sensor_delay=self.sensor_delay)
             best = choose_loop(other, others)
-            what = "torques of joints {joints} are limited at {limits} N m" if name == "max_torque" else (
+            what = "torques of joints {joints} are limited to {limits} N m" if name == "max_torque" else (
                 "drives of joints {joints} slew their commands at {limits} rad/s")  # fmt: skip
             self.notes.append(Message(
                 "torque_limit_found" if name == "max_torque" else "rate_limit_found", what,

@@ -127,8 +127,8 @@ def _doubts_about_rate(log: CommandedMotion, controller: Controller) -> list[Mes
     if told > 1.2 * sampled:
         less = 0.5e3 * (log.period - 1.0 / told)
         return [Message(
-            "rate_not_visible", "{log}: it has {sampled:.4g} samples per second, the controller is said to have "
-            "{told:.4g}: the commands between are not recorded, and if it has no more than the log the delay is "
+            "rate_not_visible", "{log}: it has {sampled:.4g} samples per second, the controller is declared to have "
+            "{told:.4g}: the commands in between are not recorded, and if it has no more than the log the delay is "
             "{less:.2g} ms shorter", "record every command, or leave rate out if the log has them all", log=log.name,
             told=told, sampled=sampled, less=less,
         )]  # fmt: skip
@@ -296,8 +296,8 @@ def doubts_about_fit(
               and abs(fit.delays[j] - usual) > 3e-3 + fit.delay_sigma]  # fmt: skip
     if sought and spread and len(spread) <= max(1, robot.n // 3):
         warnings.append(Message(
-            "delays_differ", "joints {joints} have a delay of their own ({delays}), that of others is {delay:.2g} "
-            "ms", "identify them apart, the others held with {lock}", joints=spread, delay=1e3 * usual,
+            "delays_differ", "joints {joints} have different delays ({delays}) from the others ({delay:.2g} ms)",
+            "identify them apart, the others held with {lock}", joints=spread, delay=1e3 * usual,
             delays=[f"{1e3 * fit.delays[names.index(name)]:.1f} ms" for name in spread], lock=Option("lock"),
         ))  # fmt: skip
     for other in others:
@@ -386,7 +386,7 @@ def notes_on_delay(fit: DriveFit, period: float, sought: bool) -> tuple[Message,
     said = []
     if sought:
         said.append(Message(
-            "delay_is_a_sum", "the delay is that of commands and how late positions are recorded: only their sum is "
+            "delay_is_a_sum", "the delay includes that of commands and that of recorded positions: only their sum is "
             "visible" if fit.loop == "drive" else "the delay is that of commands, of torques and of the positions that "
             "the host uses: only their sum is visible",
         ))  # fmt: skip
@@ -529,7 +529,7 @@ def doubts_about_command_zeros(equation: Equation, fit: DriveFit) -> list[Messag
         return []
     return [Message(
         "command_zero_seen", "the zeros of commands and encoders of joints {joints} are {angles} rad apart, or a "
-        "constant torque acts on them", "check both zeros; a simulation needs the shift, too", joints=list(off),
+        "constant torque acts on them", "check both zeros; a simulation needs the shift as well", joints=list(off),
         angles=[f"{x:+.3f}" for x in off.values()],
     )]  # fmt: skip
 

@@ -158,7 +158,7 @@ def _describe_failure(error: Exception) -> int:
             import traceback
 
             _write_error("".join(traceback.format_exception(error)))
-            what = "this is a defect of dynid, and nothing was finished"
+            what = "this is a bug in dynid, and the command did not finish"
             code, message = 70, Message("defect", what, "please report the lines above")
     used = values_in_use()
     _write_error(f"dynid: {message.for_command_line}{used.origin if used else ''}")

@@ -86,7 +86,7 @@ def move_robot_into_equation(data: Data) -> Data:
     """Data of a file, in which the robot stands beside the equation, with the robot in the equation."""
     robot, equation = data.pop("robot", None), data.get("equation")
     if not isinstance(equation, dict) or "robot" in equation:
-        raise IdentificationError("record_robot_misplaced", "equation must be an object without a robot of its own")
+        raise IdentificationError("record_robot_misplaced", "equation must be an object without its own robot")
     return {**data, "equation": {**equation, "robot": robot}}
 
 
@@ -252,6 +252,6 @@ def _check_shares(lost: tuple[Unidentifiable, ...]) -> None:
     while waiting:
         found = [name for name, others in waiting.items() if not others & waiting.keys()]
         if not found:
-            raise IdentificationError("record_lost_shares_cyclic", "lost_shares of lost parameters lead in a circle")
+            raise IdentificationError("record_lost_shares_cyclic", "lost_shares of lost parameters are circular")
         for name in found:
             del waiting[name]

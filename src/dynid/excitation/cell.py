@@ -235,7 +235,7 @@ def _read_obstacles(robot: Robot, source: Mapping[str, Any] | str | Path) -> Cel
             attached += [solid] if solid else []
             bodies += [body] if body else []
     warnings = () if planes or solids or attached or bodies else (Message(
-        "empty_cell", "{file}: there is nothing in it: no obstacle is kept away from",
+        "empty_cell", "{file}: there is nothing in it: no obstacle is avoided",
         "describe them by [[box]], [[plane]], [[mesh]] or [workspace]", file=where,
     ),)  # fmt: skip
     return Cell(tuple(planes), tuple(solids), tuple(attached), tuple(bodies), file=file, warnings=warnings)
@@ -333,7 +333,9 @@ def _obj_faces(path: Path, count: int, facts: Mapping[str, str]) -> Array:
     except ValueError as error:
         raise ExcitationError("mesh_unreadable", "{file}: mesh {mesh}: {reason}", reason=error, **facts) from error
     if any(not 0 <= k < count for k in faces):
-        raise ExcitationError("mesh_unreadable", "{file}: mesh {mesh}: a face names a vertex that is none", **facts)
+        raise ExcitationError(
+            "mesh_unreadable", "{file}: mesh {mesh}: a face refers to a vertex that does not exist", **facts
+        )
     return np.array(faces, dtype=np.int64)
 
 

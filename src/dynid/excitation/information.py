@@ -405,7 +405,7 @@ def targets_of(information: Information, rows: BaseRows, target: str | Sequence[
         kept = [rows.names[k] for k in np.flatnonzero(np.abs(holding) > 1e-12)]
         if not kept or not all(name in place for name in kept):
             raise ExcitationError(
-                "unknown_target", "'{name}' is none of the parameters that a motion can determine",
+                "unknown_target", "'{name}' is not among the parameters that a motion can determine",
                 "choose among {names}, or payload" + (" or unidentifiable" if result else ""), name=word,
                 names=[str(name) for name in names],
             )  # fmt: skip

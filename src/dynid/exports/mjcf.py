@@ -496,7 +496,7 @@ def update_mjcf(
     lost = [link.joint for link in robot.links if link.name not in carrier or carrier[link.name] not in file.here]
     if lost:
         raise ExportError(
-            "template_bodies_included", "{template}: the bodies of joints {joints} stand in included files",
+            "template_bodies_included", "{template}: the bodies of joints {joints} are in included files",
             "update the file that holds them, or put them into this one", template=template, joints=lost,
         )  # fmt: skip
     whole = {k: x for k, x in composite_inertias(robot).items() if "/" not in robot.links[k].name or np.any(x)}

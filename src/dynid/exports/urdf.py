@@ -304,7 +304,7 @@ def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float
     if limited:
         notes.append(Message(
             "joint_limits_added", "limits that a URDF needs and the file leaves out were added to {joints} joints, "
-            "too wide to bind", joints=limited,
+            "too wide to matter", joints=limited,
         ))  # fmt: skip
     return data, (*notes, *urdf_notes(robot))
 

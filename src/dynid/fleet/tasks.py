@@ -270,8 +270,8 @@ def _plan_of_robot(plan: State, settings: RobotSettings) -> tuple[State, Robot]:
     robot = load_robot(settings.file, lock=equation.robot.locks) if equation.robot.locks else robot
     if robot.parameter_names != equation.robot.parameter_names:
         raise DynidError(
-            "robot_of_other_kind", "{file}: this robot has other links than the fleet's", "identify it in a fleet of "
-            "its own", file=settings.file,
+            "robot_of_other_kind", "{file}: this robot has other links than the fleet's", "identify it in a separate "
+            "fleet", file=settings.file,
         )  # fmt: skip
     own = Equation.for_robot(
         robot, equation.options, friction=equation.friction, scale=equation.shapes.scale,
@@ -280,7 +280,7 @@ def _plan_of_robot(plan: State, settings: RobotSettings) -> tuple[State, Robot]:
     if own.names != equation.names:
         raise DynidError(
             "robot_of_other_kind", "{file}: this robot has other base parameters than the fleet's", "identify it in a "
-            "fleet of its own", file=settings.file,
+            "separate fleet", file=settings.file,
         )  # fmt: skip
     return replace(plan, equation=replace(own, shapes=equation.shapes, rigid=equation.rigid)), robot
 

@@ -414,12 +414,12 @@ def _check_exact_method_applies(question: Question, method: str) -> None:
     """Raise for columns and directions that the exact methods do not handle."""
     if question.friction:
         raise ModelError(
-            "method_without_friction", "method '{method}' knows inertial and rotor columns",
+            "method_without_friction", "method '{method}' handles only inertial and rotor columns",
             "use {qr} with friction columns", method=method, qr=Option("method", "qr"),
         )  # fmt: skip
     if not question.measures_along_frame_axes:
         raise ModelError(
-            "method_without_partial_sensor", "method '{method}' knows part of a force sensor in frame 0 only",
+            "method_without_partial_sensor", "method '{method}' handles part of a force sensor only in frame 0",
             "use {qr}", method=method, qr=Option("method", "qr"),
         )  # fmt: skip
 

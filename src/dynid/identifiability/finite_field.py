@@ -219,7 +219,7 @@ def _check_supported(robot: Robot, model: str) -> None:
         )  # fmt: skip
     if model not in ("torque", "reaction", "torque+reaction"):
         raise ModelError(
-            "method_without_model", "the finite field knows the models torque, reaction and torque+reaction, not "
+            "method_without_model", "the finite field handles the models torque, reaction and torque+reaction, not "
             "'{model}'", model=model,
         )  # fmt: skip
     if robot.floating and model != "torque":

@@ -130,7 +130,7 @@ def _in_order_of_time(log: CommandedMotion) -> CommandedMotion:
     notes = log.notes
     if dropped:
         notes = (*notes, Message(
-            "rows_left_out", "{log}: {count} rows without a time of their own or a position were left out",
+            "rows_left_out", "{log}: {count} rows without a time or a position were left out",
             log=log.name, count=dropped,
         ))  # fmt: skip
     return CommandedMotion(log.name, t[fresh], pick(log.q), v, found, notes)

@@ -169,7 +169,7 @@ def _describe_missing_meshes(path: Path, robot: Robot) -> list[Message]:
             folders.find_mesh(name)
         except MeshRefusedError as error:
             refused.append(error.message)
-    what, facts = "{count} of {total} meshes are not found, such as: {reason}", {"count": len(refused)}
+    what, facts = "{count} of {total} meshes were not found, for example: {reason}", {"count": len(refused)}
     return [Message("meshes_not_found", what, **facts, total=len(names), reason=refused[0])] if refused else []
 
 

@@ -223,7 +223,7 @@ def before_run_lines(known: BeforeRun, excitation: Excitation, file: Path | None
     lines.append((LOOK_FIRST, view_command(excitation, file)))
     if known.tool_speed > SLOW:
         quarter = f"{REHEARSAL * known.tool_speed:.2f} m/s"
-        lines.append(("then run slowly", f"--speed {100 * REHEARSAL:.0f}% writes a rehearsal ({quarter}) beside it"))
+        lines.append(("then run slowly", f"--speed {100 * REHEARSAL:.0f}% writes a rehearsal ({quarter}) next to it"))
     return lines
 
 

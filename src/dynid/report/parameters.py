@@ -344,7 +344,7 @@ def _mdh_table(robot: Robot) -> Table:
     """Modified Denavit-Hartenberg table of a robot, with its limits."""
     head = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "from", "to", "speed", "effort")
     rows = [_mdh_row(robot, link) for link in robot.links if link.mdh is not None]
-    return Table("Modified Denavit-Hartenberg table: degrees and m, limits likewise, N m or N", head, rows, 3)
+    return Table("Modified Denavit-Hartenberg table: degrees and m, limits in the same units, N m or N", head, rows, 3)
 
 
 def _mdh_row(robot: Robot, link: Link) -> list[Cell]:

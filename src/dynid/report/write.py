@@ -183,7 +183,7 @@ class ComparedResults:
             f" and {len(beyond) - MOST_NAMED} more" if len(beyond) > MOST_NAMED else ""
         )
         return (
-            f"The same within 2 sigma but for {names} ({len(beyond)} of {count} parameters, most {worst}; about "
+            f"The same within 2 sigma except for {names} ({len(beyond)} of {count} parameters, most {worst}; about "
             f"{BY_CHANCE * count * (len(self.results) - 1):.1g} would be by chance)."
         )
 
@@ -486,8 +486,8 @@ def write_result_page(
     used, held_out = _open_logs(result, logs), _open_logs(result, validate)
     if len(used) > len(result.factors):
         raise DynidError(
-            "log_count_mismatch", "the result was made from {logs} logs, {given} were given", "others are given "
-            "with {option}", logs=len(result.factors), given=len(used), option=Option("validate"),
+            "log_count_mismatch", "the result was made from {logs} logs, {given} were given", "give the others with "
+            "{option}", logs=len(result.factors), given=len(used), option=Option("validate"),
         )  # fmt: skip
     with_nominal = truth is None or np.array_equal(truth.parameters, result.robot.parameters)
     pages = min(len(used), 4) + min(len(held_out), 4)

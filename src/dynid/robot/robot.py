@@ -853,7 +853,8 @@ def _check_links(robot: Robot) -> None:
         R = link.placement.rotation
         if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(link.axis) - 1.0) > 1e-6:
             raise DynidError(
-                "record_link_frame_damaged", "link '{name}': its rotation is none, or its axis has not length 1",
+                "record_link_frame_damaged", "link '{name}': its rotation is not a rotation matrix, or its axis is "
+                "not a unit vector",
                 name=link.name,
             )  # fmt: skip
     masses = {} if robot.published is None else robot.published.masses

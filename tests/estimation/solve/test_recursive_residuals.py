@@ -74,7 +74,7 @@ def test_a_motion_that_runs_back_in_time_is_refused_and_solved_by_batch() -> Non
     """Joint 2's own impulses of a window and its mirror image are alike: rank 2 of 3; all joints together have 6."""
     logs = [one_window(t, SYMMETRIC) for t in CENTRES]
     assert_allclose(unknowns(identified(logs, "wls", window=WINDOW)), X, rtol=0.0, atol=1e-6)
-    with pytest.raises(IdentificationError, match=r"joint '2'.*ZZ2 and MX2 and MY2 apart \(rank 2 of 3.*all joints to"):
+    with pytest.raises(IdentificationError, match=r"joint '2'.*ZZ2 and MX2 and MY2 \(rank 2 of 3.*all joints to"):
         identified(logs, "recursive", window=WINDOW)
 
 
@@ -113,7 +113,7 @@ def test_the_joint_weighted_estimate_stands_beside(model: str, validate: float |
     k = int(np.argmax(apart))
     notes = [note for note in recursion.notes if note.startswith("compared with all joints together")]
     assert len(notes) == 1
-    assert f"at most {apart[k]:.2g} combined deviations ({recursion.names[k]}:" in notes[0]
+    assert f"at most {apart[k]:.2g} combined standard deviations ({recursion.names[k]}:" in notes[0]
     assert f"NRMSE {recursion.validation.mean:.4f}, wls {batch.validation.mean:.4f}" in notes[0]
     assert not any("nearly singular" in warning for warning in recursion.warnings)
 

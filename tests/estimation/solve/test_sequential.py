@@ -239,7 +239,7 @@ def test_what_cannot_go_sample_by_sample_is_refused() -> None:
         (robot, {"forgetting": 1.1}, "forgetting"),
         (robot, {"noise": [1.0, 2.0]}, "noise"),
         (robot, {"noise": -1.0}, "noise"),
-        (robot, {"prior": {"nose": (1.0, 1.0)}}, "prior speaks of 'nose'"),
+        (robot, {"prior": {"nose": (1.0, 1.0)}}, "prior has 'nose'"),
         (robot, {"prior": {"Fc1": (1.0, 0.0)}}, "deviations must be positive"),
         (robot, {"model": "work"}, "no model 'work'"),
         (robot, {"model": "reaction", "friction": PLAIN}, "do not depend on friction"),

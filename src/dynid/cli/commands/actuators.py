@@ -48,7 +48,9 @@ def actuators(
     report: Annotated[Path | None, typer.Option(help="a page with rollouts and parameters (.html)")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: q, v, q_cmd, v_cmd, ...")] = None,
     units: Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg")] = None,
-    gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
+    gear: Annotated[
+        str | None, typer.Option(help="gear ratio, motor over joint: one number, one per joint, or a matrix FILE")
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
     sign: SignOption = None,
     zero: ZeroOption = None,

@@ -30,7 +30,9 @@ DelayOption = Annotated[float, typer.Option(help="seconds by which torques were 
 JointsOption = Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")]
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
 UnitsOption = Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")]
-GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
+GearOption = Annotated[
+    str | None, typer.Option(help="gear ratio, motor over joint: one number, one per joint, or a matrix FILE")
+]
 GainOption = Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")]
 TopicOption = Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")]
 AlphaOption = Annotated[float, typer.Option(help="false discovery rate of the changes")]
@@ -96,7 +98,7 @@ def fleet(
         terminal.check_output_path(option, path, suffixes=suffixes, keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     if scheduler is not None and workers is not None:
-        raise DynidError("option_not_applicable", "--workers: a scheduler has workers of its own", "leave it out")
+        raise DynidError("option_not_applicable", "--workers: a scheduler has its own workers", "leave it out")
     check_rate(alpha)
     known = log_options.load_robot_from_options(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)

@@ -44,7 +44,9 @@ def inspect(
     out: Annotated[Path | None, typer.Option("--out", help="write a page to map columns by eye to this .html")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
     units: Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")] = None,
-    gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
+    gear: Annotated[
+        str | None, typer.Option(help="gear ratio, motor over joint: one number, one per joint, or a matrix FILE")
+    ] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
     sign: SignOption = None,
@@ -178,7 +180,9 @@ def identify(
         list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: where t, q, v, a, tau, q3 are; v= leaves v out")
     ] = None,
     units: Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")] = None,
-    gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
+    gear: Annotated[
+        str | None, typer.Option(help="gear ratio, motor over joint: one number, one per joint, or a matrix FILE")
+    ] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")] = None,
     sign: SignOption = None,

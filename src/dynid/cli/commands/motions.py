@@ -52,8 +52,10 @@ def excite(
     ] = None,
     position: Annotated[str | None, typer.Option(help="limit +- rad or m: one number, or one per joint")] = None,
     velocity: Annotated[str | None, typer.Option(help="limit in rad/s or m/s: one number, or one per joint")] = None,
-    acceleration: Annotated[str | None, typer.Option(help="limit in rad/s^2 or m/s^2, likewise")] = None,
-    jerk: Annotated[str | None, typer.Option(help="limit in rad/s^3 or m/s^3, likewise")] = None,
+    acceleration: Annotated[
+        str | None, typer.Option(help="limit in rad/s^2 or m/s^2: one number, or one per joint")
+    ] = None,
+    jerk: Annotated[str | None, typer.Option(help="limit in rad/s^3 or m/s^3: one number, or one per joint")] = None,
     margin: Annotated[float, typer.Option(help="share of the limits to leave unused (effort excepted)")] = 0.05,
     rest: Annotated[
         str | None, typer.Option(help="posture to start from and return to: rad or m, one per joint")
@@ -258,7 +260,9 @@ def markers(
     *,
     marker: Annotated[list[str] | None, typer.Option(help="NAME=LINK (or joint) that carries it, repeatable")] = None,
     start: Annotated[str, typer.Option(help="joint positions at the beginning: rad or m, one per joint")] = "",
-    still: Annotated[float, typer.Option(help="seconds that the robot stands so; longer is better")] = 0.0,
+    still: Annotated[
+        float, typer.Option(help="seconds for which the robot holds this posture; longer is better")
+    ] = 0.0,
     unit: Annotated[str, typer.Option(help="of the markers' positions, or of cameras' matrices: m, cm or mm")] = "m",
     cameras: Annotated[
         Path | None, typer.Option(help="a .toml of cameras: FILE has image points CAMERA.NAME.u, CAMERA.NAME.v in px")

@@ -47,7 +47,9 @@ OffsetsOption = Annotated[bool, typer.Option("--offsets-per-log", help="every lo
 FrictionPerLogOption = Annotated[bool, typer.Option(help="every log has its own friction, offsets included")]
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
 UnitsOption = Annotated[list[str] | None, typer.Option(help="units other than SI: q=deg,tau=Nmm")]
-GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
+GearOption = Annotated[
+    str | None, typer.Option(help="gear ratio, motor over joint: one number, one per joint, or a matrix FILE")
+]
 TopicOption = Annotated[str | None, typer.Option(help="of a bag; several are joined: /a+/b")]
 
 

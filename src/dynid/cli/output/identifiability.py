@@ -106,7 +106,7 @@ def describe_identifiability(base: BaseParameters) -> str:
         return f"All {total} parameters of this robot show in {channel}: a rich motion identifies each by itself."
     return (
         f"Of {total} parameters of this robot, {channel} {verb} only these {base.count} combinations, whatever the "
-        f"motion: identify them and predict with them; the other {lost} need a guess that no such experiment can check."
+        f"motion: identify them and predict with them; the other {lost} need a prior that no such experiment can check."
     )
 
 

@@ -419,7 +419,8 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
 
 MOTION_LEGEND = (
     "RMSE on validation data in N m (N for prismatic joints), of the samples in which the joint moves and stands (|v| "
-    "below 1e-3 rad/s or its like): of this model, of the mean, and of gravity with Coulomb friction and an offset"
+    "below 1e-3 rad/s or the equivalent in m/s): of this model, of the mean, and of gravity with Coulomb friction and "
+    "an offset"
 )
 
 

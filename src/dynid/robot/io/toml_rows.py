@@ -435,7 +435,7 @@ class ParsedTable:
         degrees = self.table.angles == "deg"
         if not degrees and abs(number.value) > largest:
             self.problems.append(Message(
-                "angle_looks_like_degrees", "{where}: {angle:g} rad is more than a turn, surely degrees",
+                "angle_looks_like_degrees", "{where}: {angle:g} rad is more than one turn; are these degrees?",
                 "write angles = \"deg\" in the file", where=where, angle=number.value,
             ))  # fmt: skip
         angle = _degrees_to_radians(number.value) if degrees else number.value

@@ -164,7 +164,7 @@ def _check_urdf(path: Path, root: Element) -> None:
     for kind, names in (("link", links), ("joint", joints)):
         for name in [n for n, count in Counter(names).items() if count > 1 or not n]:
             problems.append(Message(
-                "element_name_not_unique", "{kind} '{name}': every {kind} needs a name of its own", kind=kind,
+                "element_name_not_unique", "{kind} '{name}': every {kind} needs a unique name", kind=kind,
                 name=name,
             ))  # fmt: skip
     if not links:
