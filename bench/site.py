@@ -23,14 +23,14 @@ class _ToMathML(Postprocessor):
     """Replaces the TeX that `pymdownx.arithmatex` marks."""
 
     def run(self, text: str) -> str:
-        """Page with MathML in place of TeX."""
+        """Page with MathML in place of TeX, and without headings of columns that have none."""
         from latex2mathml.converter import convert
 
         def drawn(found: re.Match[str]) -> str:
             display = "block" if found[2] == "[" else "inline"
             return str(convert(html.unescape(found[3]).strip(), display=display))
 
-        return FORMULA.sub(drawn, text)
+        return FORMULA.sub(drawn, text).replace("<th></th>", "<td></td>")
 
 
 class Formulas(Extension):
