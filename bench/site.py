@@ -19,7 +19,7 @@ from markdown.postprocessors import Postprocessor
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
-class _ToMathML(Postprocessor):
+class _ToMathML(Postprocessor):  # type: ignore[misc]  # markdown has no types
     """Replaces the TeX that `pymdownx.arithmatex` marks."""
 
     def run(self, text: str) -> str:
@@ -33,7 +33,7 @@ class _ToMathML(Postprocessor):
         return FORMULA.sub(drawn, text).replace("<th></th>", "<td></td>")
 
 
-class Formulas(Extension):
+class Formulas(Extension):  # type: ignore[misc]
     """Formulas as MathML."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
