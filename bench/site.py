@@ -19,21 +19,21 @@ from markdown.postprocessors import Postprocessor
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
-class _ToMathML(Postprocessor):
+class _ToMathML(Postprocessor):  # type: ignore[misc]  # markdown has no types
     """Replaces the TeX that `pymdownx.arithmatex` marks."""
 
     def run(self, text: str) -> str:
-        """Page with MathML in place of TeX."""
+        """Page with MathML in place of TeX, and without headings of columns that have none."""
         from latex2mathml.converter import convert
 
         def drawn(found: re.Match[str]) -> str:
             display = "block" if found[2] == "[" else "inline"
             return str(convert(html.unescape(found[3]).strip(), display=display))
 
-        return FORMULA.sub(drawn, text)
+        return FORMULA.sub(drawn, text).replace("<th></th>", "<td></td>")
 
 
-class Formulas(Extension):
+class Formulas(Extension):  # type: ignore[misc]
     """Formulas as MathML."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802

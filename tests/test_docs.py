@@ -42,7 +42,8 @@ def blocks(language: str) -> list[tuple[str, str]]:
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """Models and friction blocks that a page adds are gone after it."""
-    before = [(known, dict(known)) for known in (FRICTION, MODELS)]
+    both: tuple[dict[str, Any], ...] = (FRICTION, MODELS)
+    before = [(known, dict(known)) for known in both]
     yield
     for known, entries in before:
         known.clear()

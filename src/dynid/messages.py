@@ -313,11 +313,8 @@ def html_summary(facts: Mapping[str, object], head: Sequence[str] = (), rows: Se
     def line(cells: Iterable[object], kind: str) -> str:
         return "<tr>" + "".join(f"<{kind}>{escape(printable(str(cell)))}</{kind}>" for cell in cells) + "</tr>"
 
-    left = 'style="text-align:left"'
     told = "".join(
-        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(printable(str(x)))}</td></tr>"
-        for name, x in facts.items()
-        if str(x)
+        f"<tr><th>{escape(name)}</th><td>{escape(printable(str(x)))}</td></tr>" for name, x in facts.items() if str(x)
     )
     text = f"<table>{told}</table>"
     if rows:
