@@ -14,7 +14,9 @@ pytest.importorskip("mujoco")
 from campaign.drives import Drive, columns, leg_text, random_command, random_drive, record
 
 from dynid import Actuators, identify_actuators, load_robot
-from dynid.actuators.controller import limit_rate
+from dynid.actuators.controller import limit_rate, read_controller
+from dynid.actuators.rollout import Windows
+from dynid.logs.commands import CommandedMotion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -85,6 +87,17 @@ def test_a_command_is_followed_at_a_limited_rate() -> None:
     found = limit_rate(t, asked, np.array([2.0, np.inf]))
     np.testing.assert_allclose(found[:, 0], [0.0, 0.2, 0.4, 1.0, 0.8])
     np.testing.assert_array_equal(found[:, 1], asked[:, 1])
+
+
+def test_rollouts_begin_where_a_limited_command_is_known(leg: Robot) -> None:
+    """A recording that begins while the drive is behind its command: 0.5 rad at 1 rad/s."""
+    t = np.arange(0.0, 4.0, 0.002)
+    command = np.full((len(t), 2), 0.5)
+    q = np.minimum(t[:, None], 0.5) * np.ones(2)
+    part = CommandedMotion("late", t, q, None, {"q_cmd": command})
+    for limit, first in ((1.0, 0.6), (np.inf, 0.1)):
+        windows = Windows([part], read_controller({"kp": 1.0, "kd": 0.1, "rate_limit": limit}, leg), 0.5, 10.0)
+        assert windows.starts[0][1] == pytest.approx(first, abs=0.01)
 
 
 def test_a_rate_limit_is_found_where_nobody_gave_it(leg: Robot) -> None:

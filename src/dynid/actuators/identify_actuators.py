@@ -757,10 +757,12 @@ class _Job:
         loose = np.flatnonzero(ratio > least)
         if not len(loose):
             return []
+        servo = any(self.controller.kind[j] == "servo" for j in loose)
         return [Message(
-            "backlash", ("joints" if least == LOOSE else "or joints") + " {joints} seem to have backlash: their "
-            "torques are missed {ratios} times as much while they change their sign",
-            "check the gears; armature and friction of these joints make up for it",
+            "backlash", ("joints" if least == LOOSE else "or joints") + " {joints} seem to have backlash"
+            + (", or another dead band" if servo else "") + ": their torques are missed {ratios} times as much while "
+            "they change their sign", ("check dead_band and" if servo else "check")
+            + " the gears; armature and friction of these joints make up for it",
             joints=[self.robot.joint_names[j] for j in loose], ratios=[f"{x:.2g}" for x in ratio[loose]],
         )]  # fmt: skip
 

@@ -326,7 +326,7 @@ class Windows:
             self._held.append(HeldSignals(part.t, np.hstack(commands), controller.rate))
             self.has_pwm = "pwm" in part.commands
             self._ticks.append(host_ticks(part, controller.rate))
-            first = max(0.1, 6.0 * part.period)
+            first = max(0.1, 6.0 * part.period) + _settling_time(part, controller.rate_limit)
             starts = np.arange(part.t[0] + first, part.t[-1] - length - self.period, length)
             snapped = part.t[:1] if whole else part.t[np.searchsorted(part.t, starts)]
             self._starts += [(i, float(t)) for t in snapped]
@@ -407,6 +407,19 @@ class Windows:
             limit = np.where(np.isfinite(c.max_torque), c.max_torque, 1e9)
             made.append(np.clip(tau, -limit, limit))
         return np.array(made)
+
+
+def _settling_time(part: CommandedMotion, limit: Array) -> float:
+    """Seconds after which a command of limited rate no longer depends on where it was before the recording.
+
+    Between the command and the position that follows it, that is.
+    """
+    if "q_cmd" not in part.commands or not np.isfinite(limit).any():
+        return 0.0
+    command = part.commands["q_cmd"]
+    a, b = (limit_rate(part.t, np.vstack([x, command[1:]]), limit) for x in (command[:1], part.q[:1]))
+    apart = np.flatnonzero((np.abs(a - b)[:, np.isfinite(limit)] > 1e-6).any(axis=1))
+    return float(part.t[apart[-1]] - part.t[0]) if len(apart) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
