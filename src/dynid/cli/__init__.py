@@ -12,8 +12,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-import dynid
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -110,10 +108,9 @@ class _InterruptWatch:
         import atexit
         import threading
 
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) in (
-            signal.default_int_handler,
-            dynid._leave_at_interrupt,
-        ):
+        handler = signal.getsignal(signal.SIGINT)
+        own = handler is signal.default_int_handler or getattr(handler, "__module__", "") == "dynid"
+        if own and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._on_interrupt)
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last: nothing is left to interrupt
 

@@ -511,7 +511,10 @@ def _held_out_residual(equation: Equation, unknowns: Unknowns, item: JudgedRows,
     return np.asarray(own[:, -1] - predicted[np.arange(len(own)), item.fold])
 
 
-def _fit_trivial_models(used: Sequence[tuple[Array, Array, Array]], noise: Array, count: int) -> Array:
+Indices = NDArray[np.intp]
+
+
+def _fit_trivial_models(used: Sequence[tuple[Indices, Array, Array]], noise: Array, count: int) -> Array:
     """Values (count,) that fit gravity, Coulomb friction and offsets of all joints to their torques."""
     gram, rhs = np.zeros((count, count)), np.zeros(count)
     for c, (columns, rows, torque) in enumerate(used):
@@ -527,7 +530,7 @@ def _fit_trivial_models(used: Sequence[tuple[Array, Array, Array]], noise: Array
     return x
 
 
-def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[Array, Array, Array]]:
+def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[Indices, Array, Array]]:
     """Columns (m,), rows (K, m) of gravity, Coulomb friction and offset, and torques (K,), of every joint."""
     step, n = _row_stride_for_checks(kept), len(equation.torque_channels)
     pieces: list[list[tuple[Array, Array]]] = [[] for _ in range(n)]
