@@ -316,7 +316,7 @@ def test_of_mirrored_signs_the_fewest_options_are_named(puma: tuple[Robot, Log])
     assert tried is not None
     plain = Reading.as_recorded(6)
     turned = tuple(changed([1.0] * 6, 5, -1.0).tolist())
-    position, torque = (replace(plain, **{x: turned}) for x in ("q_factor", "gain"))
+    position, torque = replace(plain, q_factor=turned), replace(plain, gain=turned)
     for wiring, simplest in ((Wiring(sign_q=np.array(turned)), position), (Wiring(sign_tau=np.array(turned)), torque)):
         search = Search(tried.samples.thin_out(FAST), thorough=False, wiring=wiring)
         for errors in ((0.050, 0.0505), (0.0505, 0.050)):
