@@ -245,7 +245,7 @@ def triangulate(cameras: Sequence[Camera], points: ArrayLike) -> Triangulation:
 
     Raises
     ------
-    LogError
+    DynidError
         If the arrays do not fit the cameras.
 
     Examples

@@ -520,7 +520,7 @@ def angles_from_markers(
 
     Raises
     ------
-    LogError
+    DynidError
         If the arrays do not fit one another or the robot.
 
     Notes

@@ -661,11 +661,6 @@ class Robot:
         -------
         Robot
             The robot with transformed frames and parameters.
-
-        Raises
-        ------
-        DynidError
-            If the robot has no such frames.
         """
         return self._in_mdh_frames
 
