@@ -82,7 +82,7 @@ MISTAKES = (
     ),
     Mistake(
         "A zero", "The controller's zero of `lift` is the arm upright, that of the URDF is the arm stretched out.",
-        "identify arm.urdf zero.csv", ("zero is off of joint lift", "--zero lift=-90deg"), 1,
+        "identify arm.urdf zero.csv", ("zero is wrong at joint lift", "--zero lift=-90deg"), 1,
     ),
     Mistake(
         "A forgotten joint", "The log has no columns of the joint `lift`, whose position `bend` feels.",

@@ -266,7 +266,7 @@ changes("base_parameters", lambda **k: base(model="reaction", **k), tared=True)
 refused("base_parameters", "belongs to the reaction model", base, tared=True)
 changes("base_parameters", base, friction=("offset",))
 changes("base_parameters", base, prefer=("YY3",))
-refused("base_parameters", "go together", base, log=object())
+refused("base_parameters", "belong together", base, log=object())
 refused("base_parameters", "belong to the torque model", lambda **k: base(model="energy", **k), friction=("offset",))
 
 compared: Call = lambda **k: dynid.compare_methods(robot(), **k).results  # noqa: E731
@@ -788,7 +788,7 @@ for name, value in {
     changes("ForceSensor", sensed, **{name: value})
 changes("ForceSensor", lambda **k: sensed(mass=3.0, **k), com=[0.1, 0, 0])
 changes("ForceSensor", sensed, offsets="known", offset=[1.0] * 6)
-refused("ForceSensor", "go together", sensed, offset=[1.0] * 6)
+refused("ForceSensor", "belong together", sensed, offset=[1.0] * 6)
 spun: Call = lambda **k: sensed(rotors=(Rotor("2", **{"ratio": 50.0, "inertia": 1e-4, **k}),))  # noqa: E731
 changes("Rotor", spun, ratio=60.0)
 changes("Rotor", spun, inertia=2e-4)

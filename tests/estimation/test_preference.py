@@ -78,7 +78,7 @@ def test_files_and_states_keep_the_choice(robot: Robot, tmp_path: Path) -> None:
 
 
 def test_wrong_choices_are_one_line(robot: Robot) -> None:
-    with pytest.raises(DynidError, match="'XX9' is no parameter"):
+    with pytest.raises(DynidError, match="'XX9' is not a parameter"):
         run(robot, prefer=("XX9",))
     with pytest.raises(DynidError, match="standard order"):
         run(robot, prefer=("M3",), estimator="recursive")

@@ -283,6 +283,6 @@ def test_nothing_is_half_written(tmp_path: Path) -> None:
 def test_a_result_is_one_line_in_a_notebook() -> None:
     robot = dynid.load_robot("gautier3")
     result = dynid.identify(robot, dynid.simulate(robot, fourier_motion(robot), noise=0.1), friction=())
-    assert repr(robot) == "<Robot 'gautier3': joints 1, 2, 3>"
+    assert repr(robot) == "<Robot 'gautier3': 3 joints (1, 2, 3), 33 parameters>"
     assert repr(result).startswith("<Identification of 'gautier3' (torque, wls): 16 parameters, validation NRMSE 0.0")
     assert len(repr(result)) < 200

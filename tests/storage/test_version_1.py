@@ -102,6 +102,7 @@ def test_results_load_and_save_as_they_were(name: str, expected: dict[str, Any],
     result.save(tmp_path / "again.json")
     again = json.loads((tmp_path / "again.json").read_text())
     assert [closure.pop("texts") for closure in again["robot"].get("closures", [])] == [[]] * len(result.robot.closures)
+    assert again["equation"].pop("spans") == []
     assert again == json.loads(file.read_text())  # but for what these files do not say yet
 
 
@@ -115,6 +116,7 @@ def test_states_load_and_save_as_they_were(name: str, expected: dict[str, Any], 
     assert again.pop("noise_unsure") == UNSURE  # what these files do not say yet
     for block in (*again["blocks"], *again["torques"]):
         assert [block.pop(name) for name in ("head", "tail", "noise", "unsettled")] == [[], [], [], []]
+    assert again["equation"].pop("spans") == []
     assert again == json.loads(file.read_text())
 
 
@@ -129,7 +131,9 @@ def test_physical_parameters_load_and_save_as_they_were(expected: dict[str, Any]
     assert (found.cost, found.chance) == (facts["cost"], facts["chance"])
     assert found.total_mass == pytest.approx(facts["total_mass"], rel=1e-12)
     found.save(tmp_path / "again.json")
-    assert json.loads((tmp_path / "again.json").read_text()) == json.loads(file.read_text())
+    again = json.loads((tmp_path / "again.json").read_text())
+    assert again["identification"]["equation"].pop("spans") == []
+    assert again == json.loads(file.read_text())
 
 
 def test_robots_load_and_save_as_they_were(expected: dict[str, Any], tmp_path: Path) -> None:

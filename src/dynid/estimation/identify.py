@@ -146,7 +146,7 @@ def identify(
     Notes
     -----
     y = W(q, v, a) X + friction, by least squares on filtered samples, weighted by the noise of each channel;
-    perturbation bounds by Gautier & Khalil 1992, eq. 12-13.
+    perturbation bounds are in `.bounds`.
 
     Examples
     --------

@@ -774,7 +774,13 @@ class Log:
         return html_summary(found)
 
     def table(self) -> Any:
-        """Return the samples as a polars frame: the same as `frame`."""
+        """Return the samples as a polars frame: the same as `frame`.
+
+        Returns
+        -------
+        polars.DataFrame
+            A column per channel and joint.
+        """
         return self.frame()
 
     @cached_property

@@ -309,7 +309,7 @@ def read_json(path: Path, form: str, version: int, remedy: str, error: type[Dyni
         text = reason.strerror or str(reason)
         raise error("file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=text) from reason
     except (ValueError, RecursionError) as reason:
-        raise error("not_json", "{path}: this is not JSON file ({reason})", path=path, reason=reason) from reason
+        raise error("not_json", "{path}: this is not a JSON file ({reason})", path=path, reason=reason) from reason
     if not isinstance(data, dict) or data.get("format") != form:
         raise error(
             "wrong_record_format", "{path}: this is no file of the format '{format}'", "{how}", path=path, format=form,

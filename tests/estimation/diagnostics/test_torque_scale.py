@@ -30,7 +30,7 @@ def sentence(robot: Robot, gains: object) -> str:
 def test_one_gain_for_all_joints_is_told(seed: int) -> None:
     robot = random_tree(seed, joints=3, serial=True, fixed_share=0.0)
     text = sentence(robot, 0.1)
-    ratios = [float(word.split()[-1]) for word in text.split("(times ")[1].split(")")[0].split(", ")]
+    ratios = [float(word.split()[-1]) for word in text.split("(by a factor of ")[1].split(")")[0].split(", ")]
     assert_allclose(ratios, 0.1, atol=0.005)
 
 

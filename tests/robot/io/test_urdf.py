@@ -351,6 +351,7 @@ def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path, monkeypatch: py
     files = [write(tmp_path, ARM), write(tmp_path, "[[joint]]\n", "table.toml")]
     monkeypatch.setattr("defusedxml.ElementTree.parse", refuse)
     monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     for file in files:
         with pytest.raises(RobotFileError, match="cannot be read: Permission denied"):
             load_robot(file)
