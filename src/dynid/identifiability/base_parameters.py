@@ -293,8 +293,8 @@ def base_parameters(
 
     Notes
     -----
-    XB = matrix @ X, the base parameters of Gautier 1991. By default the first independent columns in standard order are kept; which
-    combinations are identifiable does not depend on the choice (`BaseParameters.change_of_basis`).
+    XB = matrix @ X, the base parameters of Gautier 1991. By default the first independent columns in standard order are
+    kept; which combinations are identifiable does not depend on the choice (`BaseParameters.change_of_basis`).
 
     Examples
     --------

@@ -214,7 +214,9 @@ def test_a_time_symmetric_motion_is_refused_and_solved_by_batch() -> None:
     """Set 2 holds an interval and its mirror image about 2 s: rank U_22 = 2 of 3, all joints together 6 of 6."""
     unknowns, factors, levels = published(SETS[1], SYMMETRIC)
     assert_allclose(solve(unknowns, factors).values, X, rtol=0.0, atol=1e-8)
-    with pytest.raises(IdentificationError, match=r"joint '2'.*distinguish X21 and X22 and X23 \(rank 2 of 3.*all joints to"):
+    with pytest.raises(
+        IdentificationError, match=r"joint '2'.*distinguish X21 and X22 and X23 \(rank 2 of 3.*all joints to"
+    ):
         solve_recursively(unknowns, factors, levels)
 
 
