@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from command_line import CommandLine
 from dynid import load_robot
 
 HEAVY = ("numba", "pinocchio", "sympy", "plotly", "polars", "scipy", "pydantic", "mujoco", "flint")
@@ -23,6 +24,12 @@ def dynid(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """Command line in this process, for what is refused before any work."""
+    return CommandLine(monkeypatch, capsys)
 
 
 def loaded_modules(code: str) -> set[str]:
@@ -173,8 +180,8 @@ def test_base_warns_with_exit_code_1(tmp_path: Path) -> None:
         (("--json", "no/x.json"), "there is no folder 'no'"),
     ],
 )
-def test_base_with_mistakes(words: tuple[str, ...], answer: str) -> None:
-    error = dynid("base", "puma560", *words, code=2).stderr
+def test_base_with_mistakes(words: tuple[str, ...], answer: str, run: CommandLine) -> None:
+    error = run("base", "puma560", *words, code=2).err
     assert answer in error
     assert error.count("\n") == 1
 
@@ -258,8 +265,8 @@ def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
         (("--velocity", "1", "--criterion", "condition+scaling", "--weights", "1,1,0.5"), "a power of at least 1"),
     ],
 )
-def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:
-    error = dynid("excite", "gautier3", *words, code=2).stderr
+def test_excite_with_mistakes(words: tuple[str, ...], answer: str, run: CommandLine) -> None:
+    error = run("excite", "gautier3", *words, code=2).err
     assert answer in error
     assert error.count("\n") == 1
 

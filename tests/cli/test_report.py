@@ -130,7 +130,7 @@ def test_warnings_are_told_and_make_exit_code_1(dynid: CommandLine, place: Path)
     ("words", "said"),
     [
         (["nowhere.json"], "nowhere.json: cannot be read"),
-        (["log.csv"], "not JSON"),
+        (["log.csv"], "not a JSON"),
         (["result.json", "result.json"], "named twice"),
         (["result.json", "momentum.json", "--log", "log.csv"], "single RESULT"),
         (["result.json", "--out", "page.pdf"], "must end in .html"),

@@ -43,7 +43,7 @@ def test_rows_with_rubbish_times_are_left_out_alone(rows: list[int], value: floa
     samples = recording(start + np.arange(1500) / 100.0)
     if start and np.isfinite(value):
         value += start
-    for size in (1, 7, 1000):
+    for size in (7, 1000) if start else (1, 7, 1000):
         log = log_of(spoilt(samples, rows, value), size, empty=size == 7)
         pieces, found = ordered(log)
         kept = concatenate_samples([piece for _, piece in pieces])
