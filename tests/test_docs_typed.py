@@ -213,7 +213,9 @@ def _markers(robot: Robot, file: Path) -> None:
     file.with_name("cameras.toml").write_text("\n".join(tables))
 
 
-@pytest.mark.parametrize("command", commands())
+@pytest.mark.parametrize(
+    "command", [pytest.param(x, marks=pytest.mark.slow if "--obstacles" in x else ()) for x in commands()]
+)
 def test_it_can_be_typed(
     command: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,8 +53,14 @@ def exported(tracker: dynid.Sequential, folder: Path) -> SequentialInC:
     return SequentialInC(folder / "follow.c", tracker)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        pytest.param(name, model, marks=() if name == "coupled" or model == "torque" else pytest.mark.slow)
+        for name in ROBOTS
+        for model in MODELS
+    ],
+)
 def test_factors_and_values_are_those_of_python(name: str, model: str, tmp_path: Path) -> None:
     """Normal equations of all samples to 1e-12; values as far as their condition allows."""
     robot = with_friction(ROBOTS[name]())

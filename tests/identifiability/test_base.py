@@ -101,7 +101,7 @@ def test_scaling_makes_the_entries_alike() -> None:
     assert base.names == tuple(VALUES)
 
 
-@pytest.mark.parametrize("block", [*range(8), *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 20))])
+@pytest.mark.parametrize("block", [*range(4), *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 20))])
 def test_all_methods_agree_on_special_robots(block: int) -> None:
     findings = [finding for seed in range(50 * block, 50 * block + 50) if (finding := check(seed))]
     assert findings == []

@@ -244,7 +244,14 @@ def test_the_best_gain_is_that_of_one_more_column(puma: tuple[Robot, Log]) -> No
     assert gains[2] == pytest.approx(1.0 / 3.0, rel=0.05)
 
 
-@pytest.mark.parametrize("gravity", [(0.0, 0.0, 9.81), (0.0, 9.81, 0.0), (3.0, 0.0, -9.34)])
+@pytest.mark.parametrize(
+    "gravity",
+    [
+        (0.0, 0.0, 9.81),
+        pytest.param((0.0, 9.81, 0.0), marks=pytest.mark.slow),
+        pytest.param((3.0, 0.0, -9.34), marks=pytest.mark.slow),
+    ],
+)
 def test_gravity_is_found_and_measured(gravity: tuple[float, float, float]) -> None:
     """The mount is another one than the robot file says: inverted, on a wall, tilted by 18 degrees."""
     robot = robot_with_friction("puma560")

@@ -96,7 +96,12 @@ def ratio(way: str, kind: str, friction: str | tuple[str, ...], name: str = "pum
 
 
 CASES = [
-    *((way, kind, "auto") for way in ("slow", "rows", "thinned") for kind in ("none", "spikes", "collisions")),
+    *(("rows", kind, "auto") for kind in ("none", "spikes", "collisions")),
+    *(
+        pytest.param(way, kind, "auto", marks=pytest.mark.slow)
+        for way in ("slow", "thinned")
+        for kind in ("none", "spikes", "collisions")
+    ),
     *(("rows", kind, "auto") for kind in ("one-sided", "bursts")),
     *(("samples", kind, PLAIN) for kind in ("none", "spikes", "one-sided", "collisions")),
     *(("rows", kind, PLAIN) for kind in ("none", "spikes", "one-sided")),
