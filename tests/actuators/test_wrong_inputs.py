@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ pytest.importorskip("mujoco")
 from campaign.drives import Drive, columns, leg_text, random_command, random_drive, record
 
 from dynid import DynidError, identify_actuators, load_robot
+from dynid.actuators.controller import read_controller
 from dynid.actuators.mistakes import judge_drives
 from dynid.actuators.rollout import RolloutErrors
 from dynid.messages import command_line_wording
@@ -51,6 +53,7 @@ LOGS: dict[str, tuple[str, Callable[[Table], Table]]] = {
     "a command missing": ("missing_command", lambda t: {k: x for k, x in t.items() if k != "q_cmd2"}),
     "no commands": ("missing_commands", lambda t: {k: x for k, x in t.items() if "cmd" not in k}),
     "no positions": ("missing_positions", lambda t: {k: x for k, x in t.items() if k not in ("q1", "q2", "q3")}),
+    "an empty position": ("position_without_numbers", lambda t: t | {"q1": np.nan * t["q1"]}),
     "an empty command": ("command_without_numbers", lambda t: t | {"q_cmd1": np.nan * t["q1"]}),
     "one command in degrees": ("commands_in_degrees", lambda t: degrees(t, lambda key: key == "q_cmd2")),
     "commands in steps": (
@@ -191,7 +194,8 @@ MISTAKES: dict[str, tuple[Change, Callable[[Drive], dict[str, Any]]]] = {
     "rate_not_visible": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": d.kd, "rate": 1000}}),
     "rate_wrong": (SAME, lambda d: {"controller": {"kp": d.kp, "kd": d.kd, "rate": 100}}),
     "sensor_delay_seen": (SAME, lambda d: {"sensor_delay": 0.005}),
-    "delays_differ": (lambda t: t | {"q2": np.r_[np.full(3, t["q2"][0]), t["q2"][:-3]]}, lambda d: {}),
+    "delays_differ": (lambda t: t | {"q_cmd2": np.r_[t["q_cmd2"][3:], np.full(3, t["q_cmd2"][-1])]}, lambda d: {}),
+    "positions_late": (lambda t: t | {"q2": np.r_[np.full(3, t["q2"][0]), t["q2"][:-3]]}, lambda d: {}),
     "command_zero_seen": (lambda t: t | {"q_cmd2": t["q_cmd2"] + 0.3}, lambda d: {}),
     "command_unrelated": (lambda t: t | {"q_cmd2": t["q_cmd3"]}, lambda d: {}),
     "joint_stands_still": (
@@ -227,6 +231,59 @@ def test_mistakes_that_the_fit_shows(case: tuple[Robot, Drive, Table], code: str
     assert found.verdict.next_step
 
 
+def test_late_positions_of_a_joint_are_named_with_their_time(case: tuple[Robot, Drive, Table]) -> None:
+    robot, drive, table = case
+    shifted = table | {"q3": np.r_[np.full(2, table["q3"][0]), table["q3"][:-2]]}
+    found = identify_actuators(robot, shifted, controller={"kp": drive.kp, "kd": drive.kd, "loop": "drive"})
+    (said,) = (w for w in found.warnings if w.code == "positions_late")
+    assert said.facts["joint"] == "knee"
+    assert said.facts["late"] == pytest.approx(10.0)
+    assert found.verdict.level == "do not trust"
+
+
+@pytest.fixture(scope="module")
+def saturated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Robot, Drive, Table]:
+    """A leg of two joints whose drives are at their limits for some of the time."""
+    text = leg_text(2)
+    path = tmp_path_factory.mktemp("saturated") / "leg.xml"
+    path.write_text(text, encoding="utf-8")
+    rng = np.random.default_rng(5)
+    free = random_drive(rng, text, delay=0.006, rate=200.0, bits=16)
+    drive = replace(free, max_torque=0.05 * free.kp)
+    return load_robot(path), drive, columns(record(text, drive, random_command(rng, text, 8.0), 8.0))
+
+
+@pytest.mark.parametrize(("share", "code"), [(0.8, "torque_limit_too_low"), (1.0, ""), (3.0, "torque_limit_too_high")])
+def test_a_limit_of_torque_that_does_not_fit_is_named(
+    saturated: tuple[Robot, Drive, Table], share: float, code: str
+) -> None:
+    robot, drive, table = saturated
+    known = {"kp": drive.kp, "kd": drive.kd, "loop": "drive", "max_torque": share * drive.max_torque}
+    found = identify_actuators(robot, table, controller=known)
+    assert [w.code for w in found.warnings if w.code.startswith("torque_limit")] == [code] * bool(code)
+    if code:
+        assert found.verdict.level == "do not trust"
+        assert "unknown" in found.verdict.next_step
+
+
+def test_other_kp_are_named_for_all_joints_that_they_fit(case: tuple[Robot, Drive, Table]) -> None:
+    """Also for joints that are explained well enough; zeros, which the wrong gains pretend, are not."""
+    robot, drive, table = case
+    wrong = {"kp": drive.kp * (1.0, 2.0, 2.6), "kd": drive.kd, "loop": "drive"}
+    found = identify_actuators(robot, table, controller=wrong)
+    (said,) = (w for w in found.warnings if w.code == "kp_wrong")
+    assert "'hip'" in said
+    assert "'knee'" in said
+    assert "zero_offset_seen" not in {w.code for w in found.warnings}
+
+
+def test_a_kd_that_is_not_given_is_noted(case: tuple[Robot, Drive, Table]) -> None:
+    robot, drive, _ = case
+    (said,) = read_controller({"kp": drive.kp}, robot).notes
+    assert said.code == "kd_not_given"
+    assert read_controller({"kp": drive.kp, "kd": drive.kd}, robot).notes == ()
+
+
 def test_numbers_of_gains_that_cannot_be_do_not_break_the_solver(case: tuple[Robot, Drive, Table]) -> None:
     robot, drive, table = case
     found = identify_actuators(robot, table, controller={"kp": drive.kp, "kd": 1e3 * drive.kd, "loop": "drive"})
@@ -249,6 +306,24 @@ def test_gravity_upside_down_is_named(case: tuple[Robot, Drive, Table]) -> None:
     found = identify_actuators(turned, table, controller={"kp": drive.kp, "kd": drive.kd, "loop": "drive"})
     (said,) = (w for w in found.warnings if w.code == "gravity_reversed")
     assert "gravity" in said.remedy
+    assert found.verdict.level == "do not trust"
+
+
+@pytest.mark.slow
+def test_gravity_from_another_side_or_none_is_named(case: tuple[Robot, Drive, Table]) -> None:
+    """The robot on a wall, and in orbit, where the file stands on the floor."""
+    robot, drive, table = case
+    known = {"kp": drive.kp, "kd": drive.kd, "loop": "drive"}
+    found = identify_actuators(load_robot(robot.source, gravity=[0.0, 9.81, 0.0]), table, controller=known)
+    (said,) = (w for w in found.warnings if w.code == "gravity_elsewhere")
+    np.testing.assert_allclose(said.facts["fix"].value, robot.gravity, atol=0.5)
+    text = leg_text().replace("<option ", '<option gravity="0 0 0" ')
+    rng = np.random.default_rng(3)
+    drive = random_drive(rng, leg_text(), delay=0.006, rate=200.0, bits=16)
+    free = columns(record(text, drive, random_command(rng, leg_text(), 8.0), 8.0))
+    found = identify_actuators(robot, free, controller=known)
+    (said,) = (w for w in found.warnings if w.code == "gravity_absent")
+    assert said.facts["fix"].value == [0.0, 0.0, 0.0]
     assert found.verdict.level == "do not trust"
 
 

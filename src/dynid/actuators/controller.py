@@ -149,6 +149,7 @@ def _controller_of_table(table: Mapping[str, Any], robot: Robot, source: str) ->
                     "{keys}", source=source, joint=name, key=str(key), keys=list(_PER_JOINT),
                 )  # fmt: skip
     values: dict[str, list[Any]] = {key: [] for key in _PER_JOINT}
+    without_kd = []
     for j, name in enumerate(names):
         own = {key: _entry_of_joint(table, key, j, robot, source) for key in _PER_JOINT if key in table}
         own |= of_joints.get(name, {})
@@ -176,6 +177,8 @@ def _controller_of_table(table: Mapping[str, Any], robot: Robot, source: str) ->
                     "leave {key} out, or describe it as kind = 'position' with an unknown kp", source=source, key=key,
                     joint=name,
                 )  # fmt: skip
+        if kind == "position" and "kd" not in numbers:
+            without_kd.append(name)
         for key in _PER_JOINT[1:]:
             values[key].append(numbers.get(key, _DEFAULTS[key]))
     rate = table.get("rate", math.nan)
@@ -193,7 +196,11 @@ def _controller_of_table(table: Mapping[str, Any], robot: Robot, source: str) ->
             source=source, loop=str(loop),
         )  # fmt: skip
     arrays: dict[str, Any] = {key: np.array(values[key], dtype=np.float64) for key in _PER_JOINT[1:]}
-    return Controller(names, tuple(values["kind"]), **arrays, rate=float(rate), loop=loop, source=source)
+    notes = () if not without_kd else (Message(
+        "kd_not_given", "{source}: there is no kd for joints {joints:6}: it is taken as 0, and what it does is part of "
+        "their damping", "give kd if the damping of the joints alone matters", source=source, joints=without_kd,
+    ),)  # fmt: skip
+    return Controller(names, tuple(values["kind"]), **arrays, rate=float(rate), loop=loop, source=source, notes=notes)
 
 
 def _entry_of_joint(table: Mapping[str, Any], key: str, j: int, robot: Robot, source: str) -> Any:

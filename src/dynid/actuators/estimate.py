@@ -337,14 +337,14 @@ class Estimator:
             add(float(lag))
         for _ in range(2):
             three = around_least(0)
-            vertices = _parabola_vertices(np.array(at)[three], np.array([squares[i] for i in three]))
+            vertices = parabola_vertices(np.array(at)[three], np.array([squares[i] for i in three]))
             best = float(np.clip(vertices[0], 0.0, LATEST))
             if min(abs(best - x) for x in at) < 5e-5:
                 break
             add(best)
         spread = np.clip(vertices[1:-1], -LATEST, 2.0 * LATEST)
         three = around_least(-1)
-        noisy = _parabola_vertices(np.array(at)[three], np.array([squares[i][-1:] for i in three]))[0]
+        noisy = parabola_vertices(np.array(at)[three], np.array([squares[i][-1:] for i in three]))[0]
         decided = best - float(np.clip(noisy, 0.0, LATEST))
         gain = 0.5 * (squares[0][0] - min(x[0] for x in squares))
         sigma = np.hypot(1.5 * _jackknifed(spread), 2.0 * TIMING)  # shapes of friction bias it
@@ -389,7 +389,7 @@ def _jackknifed(x: Array) -> float:
     return float(np.sqrt((len(x) - 1) / len(x) * np.sum((x - x.mean()) ** 2)))
 
 
-def _parabola_vertices(x: Array, y: Array) -> Array:
+def parabola_vertices(x: Array, y: Array) -> Array:
     """Places of the least values of parabolas through three points (3,), (3, m)."""
     d1, d2 = (y[1] - y[0]) / (x[1] - x[0]), (y[2] - y[1]) / (x[2] - x[1])
     bend = (d2 - d1) / (x[2] - x[0])

@@ -16,6 +16,7 @@ from dynid.actuators.controller import Controller, read_controller
 from dynid.actuators.equation import RECIPE, Equation, choose_bandwidth, command_rate, split_at_gaps
 from dynid.actuators.estimate import DriveFit, Estimator, add_method_spread, fit_drives, with_gains
 from dynid.actuators.mistakes import (
+    GAINS_OR_SIGNS,
     GROSS,
     backlash_of,
     check_delay,
@@ -593,7 +594,7 @@ class _Job:
         weights = doubts_about_weights(equation, fit)
         if not named:  # else what was named explains it
             self.warnings.extend((*weights, *self._say_backlash(ratio, LOOSER if weights else LOOSE)))
-        else:
+        elif not named & GAINS_OR_SIGNS:
             self.warnings.extend(doubt for doubt in weights if doubt.code != "gains_doubted")
         if self.sensor_delay == 0.0:
             self.warnings.extend(doubt_about_loop(equation, fit))

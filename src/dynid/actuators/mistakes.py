@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.actuators.controller import COMMAND, Controller
 from dynid.actuators.equation import Equation, command_rate
-from dynid.actuators.estimate import COLLINEAR, LAGS, DriveFit, Estimator, JointRows, SharedColumns
+from dynid.actuators.estimate import COLLINEAR, LAGS, DriveFit, Estimator, JointRows, SharedColumns, parabola_vertices
 from dynid.actuators.rollout import RolloutErrors
 from dynid.dynamics.regressor import regressor_chunks
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError
@@ -271,6 +271,8 @@ def doubts_about_fit(
             "torque_limit_too_low", "the motion of joints {joints} needs more than their max_torque",
             "check max_torque", joints=[names[j] for j in low],
         ))  # fmt: skip
+    elif limits := doubts_about_limits(equation, fit, given, sought):
+        warnings = limits  # they look like delays, too
     elif poor:
         said = _explain_poor_fit(equation.with_controller(given), fit, poor, sought)
         if said.code != "poor_fit":
@@ -291,17 +293,20 @@ def doubts_about_fit(
             "damping_negative", "the damping of joints {joints} is negative: kd of the controller may be too large, or "
             "its loop is closed with delayed positions", "check kd, and say loop = 'host' or 'drive'", joints=brakes,
         ))  # fmt: skip
+    if sought and (late := _late_positions(equation, fit)) is not None:
+        return [late]
     usual = float(np.median(fit.delays))
     spread = [names[j] for j in range(robot.n) if np.ptp(fit.delays) > 0.0 and fit.nrmse[j] < POOR
               and abs(fit.delays[j] - usual) > 3e-3 + fit.delay_sigma]  # fmt: skip
     if sought and spread and len(spread) <= max(1, robot.n // 3):
         warnings.append(Message(
             "delays_differ", "joints {joints} have different delays ({delays}) from the others ({delay:.2g} ms)",
-            "identify them apart, the others held with {lock}", joints=spread, delay=1e3 * usual,
+            "record them apart, while the others stand still, held with {lock}", joints=spread, delay=1e3 * usual,
             delays=[f"{1e3 * fit.delays[names.index(name)]:.1f} ms" for name in spread], lock=Option("lock"),
         ))  # fmt: skip
+    explained = {warning.code for warning in warnings} & (GROSS - {"poor_fit"})  # whose symptom it would be
     for other in others:
-        if other.loop != fit.loop and c.loop == "auto":
+        if other.loop != fit.loop and c.loop == "auto" and not explained:
             change = np.median(np.abs([o["Ia"] / f["Ia"] - 1.0 for o, f in zip(other.values, fit.values, strict=True)]))
             if change > 0.05 and relative_squares(equation, other, fit) < 1.05:
                 warnings.append(Message(
@@ -311,6 +316,59 @@ def doubts_about_fit(
                     controller=Option("controller"),
                 ))  # fmt: skip
     return warnings
+
+
+def _late_positions(equation: Equation, fit: DriveFit) -> Message | None:
+    """Message where positions of one joint are stamped later, or earlier, than those of the others.
+
+    A drive with a delay of its own fits by itself at that delay; positions that are late do not fit the motion of the
+    other joints either. Those of each joint are moved by whole samples.
+    """
+    n, period = equation.robot.n, max(part.period for part in equation.parts)
+    if n < 2 or np.ptp(fit.delays) == 0.0:
+        return None
+    own = Estimator(equation, sensor_delay=fit.sensor_delay)
+    apart = sum(float(own.score(float(fit.delays[j]), fit.loop)[1][j]) for j in range(n))
+
+    def score_at(j: int, samples: int) -> float:
+        """Likelihood with the positions of a joint so many samples earlier."""
+        moved = equation.with_parts([_with_moved_positions(part, j, samples) for part in equation.parts])
+        estimator = Estimator(moved, sensor_delay=fit.sensor_delay)
+        return estimator.score(estimator.search_delay(fit.loop)[0], fit.loop)[0]
+
+    others = np.array([np.median(np.delete(fit.delays, j)) for j in range(n)])
+    shifts = np.round((fit.delays - others) / period).astype(np.int64)
+    likely = [int(j) for j in np.argsort(-np.abs(shifts))[:LATE_TRIED] if shifts[j]]
+    if not likely:
+        return None
+    _, j = min((score_at(j, int(shifts[j])), j) for j in likely)
+    tried = {k * int(shifts[j]): score_at(j, k * int(shifts[j])) for k in range(3)}
+    at = np.array(list(tried))
+    vertex = round(float(parabola_vertices(at.astype(np.float64), np.array(list(tried.values()))[:, None])[0]))
+    if vertex not in tried and abs(vertex) <= 3 * abs(shifts[j]):
+        tried[vertex] = score_at(j, vertex)
+    samples, score = min(tried.items(), key=lambda one: one[1])
+    if score > apart - LATE_CLEAR * n * len(fit.residuals):
+        return None
+    return Message(
+        "positions_late", "positions of joint '{joint}' are stamped about {late:.2g} ms " + ("later" if samples > 0 else
+        "earlier") + " than those of the other joints", "move them in the file; all armatures are wrong with it",
+        joint=equation.robot.joint_names[j], late=1e3 * abs(samples) * period,
+    )  # fmt: skip
+
+
+LATE_TRIED, LATE_CLEAR = 3, 0.1
+"""Joints whose positions are tried at another time, and the gain in likelihood per row that speaks for one."""
+
+
+def _with_moved_positions(part: CommandedMotion, j: int, samples: int) -> CommandedMotion:
+    """A recording with the positions of a joint so many samples earlier; the ends hold still."""
+    index = np.clip(np.arange(len(part.t)) + samples, 0, len(part.t) - 1)
+    q, v = part.q.copy(), None if part.v is None else part.v.copy()
+    q[:, j] = q[index, j]
+    if v is not None:
+        v[:, j] = v[index, j]
+    return replace(part, q=q, v=v)
 
 
 def relative_squares(equation: Equation, a: DriveFit, b: DriveFit) -> float:
@@ -587,11 +645,19 @@ def _doubts_about_zeros(equation: Equation, fit: DriveFit) -> tuple[list[Message
 
 
 GROSS = frozenset(
-    "gravity_reversed gravity_missing joint_reversed joints_exchanged "
+    "gravity_reversed gravity_missing gravity_elsewhere gravity_absent joint_reversed joints_exchanged "
     "gains_swapped gains_per_degree gains_in_degrees delay_wrong poor_fit delay_beyond_search delay_negative "
-    "torque_limit_too_low gains_scaled kp_wrong gains_of_other_joint loop_wrong command_unrelated rate_wrong".split()
+    "torque_limit_too_low torque_limit_too_high gains_scaled kp_wrong gains_of_other_joint loop_wrong "
+    "command_unrelated rate_wrong positions_late".split()
 )
 """Warnings after which no number of a result is to be trusted."""
+
+GAINS_OR_SIGNS = frozenset(
+    "gravity_reversed gravity_missing gravity_elsewhere gravity_absent joint_reversed joints_exchanged "
+    "gains_swapped gains_per_degree gains_in_degrees gains_scaled kp_wrong gains_of_other_joint "
+    "torque_limit_too_low torque_limit_too_high".split()
+)
+"""Warnings that explain why gravity seems to weigh joints otherwise, or to fit better with other zeros."""
 
 MILD = frozenset({"kd_against_damping", "joint_stands_still", "rate_not_visible", "command_zero_seen"})
 """Warnings that leave the other numbers as they are."""
@@ -726,6 +792,7 @@ def _alternatives(equation: Equation, fit: DriveFit, poor: Sequence[int], sought
     )
     fix = Option("gravity", [float(x) + 0.0 for x in other])
     made.append(_Alternative(code, equation.with_rigid(equation.rows.rigid + change), how, fix))
+    made += _alternative_gravity(equation, fit)
     if robot.n <= MOST_JOINTS:
         for j, name in enumerate(robot.joint_names):
             sign = np.where(np.arange(robot.n) == j, -1.0, 1.0)
@@ -784,6 +851,41 @@ def gravity_torques(equation: Equation, robot: Robot, shift: Array | float = 0.0
     return np.concatenate([(W.matrix @ X).reshape(-1, robot.n) for W in chunks])
 
 
+LIKE_GRAVITY, UPRIGHT = 0.15, 0.2
+"""Share by which the size of a gravity that is found may differ from that of the file (or from none), and the angle
+(rad) below which it is the same."""
+
+
+def _alternative_gravity(equation: Equation, fit: DriveFit) -> list[_Alternative]:
+    """Gravity from another side, or none, where that is what the torques show: its three components are linear."""
+    robot, n = equation.robot, equation.robot.n
+    known = np.asarray(robot.gravity, dtype=np.float64)
+    size = float(np.linalg.norm(known))
+    if not size:
+        return []
+    none = gravity_torques(equation, replace(robot, gravity=freeze(np.zeros(3))))
+    slopes = np.stack([
+        gravity_torques(equation, replace(robot, gravity=freeze(unit))) - none for unit in np.eye(3)
+    ], axis=2)  # fmt: skip
+    b = equation.drive(fit.delay, fit.loop, fit.sensor_delay)[0] - equation.rows.rigid
+    seen = [k for k in range(3) if np.abs(slopes[:, :, k]).max() > 1e-6]
+    if not seen:
+        return []
+    rows = [JointRows(equation.rows.fixed[:, j], slopes[:, j], b[:, j]) for j in range(n)]
+    found = known.copy()
+    found[seen] += SharedColumns(rows, equation.block_numbers).solve(seen)[0]
+    share = float(np.linalg.norm(found)) / size
+    found = np.zeros(3) if share < LIKE_GRAVITY else np.round(found / share, 2) + 0.0
+    turned = float(np.arccos(np.clip(found @ known / size**2, -1.0, 1.0))) if found.any() else np.pi
+    if (found.any() and abs(share - 1.0) > LIKE_GRAVITY) or turned < UPRIGHT:
+        return []
+    rigid = equation.rows.rigid + slopes @ (found - known)
+    how = f"with gravity ({', '.join(f'{x:.3g}' for x in found)}) m/s^2" if found.any() else "without gravity"
+    code = "gravity_elsewhere" if found.any() else "gravity_absent"
+    fix = Option("gravity", [float(x) for x in found])
+    return [_Alternative(code, equation.with_rigid(rigid), how, fix, 1.1)]
+
+
 def _best_gain_scale(equation: Equation, fit: DriveFit) -> float:
     """Factor of all gains that explains the torques best at the delay of a fit; 1 where none is inside the search."""
     c = equation.controller
@@ -803,24 +905,31 @@ def _score_per_torque(equation: Equation, fit: DriveFit) -> Array:
     return np.asarray(own / len(torque) - 0.5 * np.log(np.maximum((torque**2).mean(axis=0), 1e-300)))
 
 
+CLEARER = 0.2
+"""Logarithm of the errors' ratio from which on another kp is proposed for a joint that is not explained badly."""
+
+
 def _alternative_kp(equation: Equation, fit: DriveFit, poor: Sequence[int]) -> list[_Alternative]:
-    """Other kp of the joints that are explained badly, each by itself, where one explains its torque best."""
+    """Other kp, each joint by itself, where one explains its torque best; some joint that is explained badly is one."""
     c = equation.controller
     factors = np.geomspace(0.1, 10.0, 61)
-    sought = [j for j in poor if c.kind[j] == "position" and c.kp[j] > 0.0]
+    sought = [j for j in range(equation.robot.n) if c.kind[j] == "position" and c.kp[j] > 0.0]
     scores = []
     for factor in factors:
         kp = c.kp.copy()
         kp[sought] *= factor
         scores.append(_score_per_torque(equation.with_controller(replace(c, kp=kp)), fit))
-    best = np.argmin(scores, axis=0)
-    changed = [j for j in sought if 0 < best[j] < len(factors) - 1 and not 0.85 < factors[best[j]] < 1.18]
-    if not changed:
+    best, gain = np.argmin(scores, axis=0), scores[len(factors) // 2] - np.min(scores, axis=0)
+    changed = [
+        j for j in sought if 0 < best[j] < len(factors) - 1 and not 0.85 < factors[best[j]] < 1.18
+        and (j in poor or gain[j] > CLEARER)
+    ]  # fmt: skip
+    if not set(changed) & set(poor):
         return []
     kp = c.kp.copy()
     kp[changed] *= factors[best[changed]]
     names = equation.robot.joint_names
-    said = ", ".join(f"{kp[j]:.2g} in place of {c.kp[j]:.3g} ('{names[j]}')" for j in changed)
+    said = ", ".join(f"{kp[j]:.3g} in place of {c.kp[j]:.3g} ('{names[j]}')" for j in changed)
     other = equation.with_controller(replace(c, kp=kp))
     return [_Alternative("kp_wrong", other, f"with a kp of {said}", "check kp, and the masses of the file", 1.25)]
 
@@ -834,6 +943,48 @@ def _torque_beyond_limit(equation: Equation, fit: DriveFit, j: int) -> bool:
     friction = rows.fixed[:, j, 1:] @ np.array([fit.recipe[j][name] for name in equation.blocks])
     need = rows.rigid[:, j] + rows.fixed[:, j, 0] * max(fit.values[j]["Ia"], 0.0) + friction
     return bool(np.mean(np.abs(need) > 1.2 * limit) > 0.03)
+
+
+OTHER_LIMIT, OTHER_SQUARES, LIMITED = 0.1, 1.1, 0.08
+"""Share by which another limit of torque differs, and ratio of squares, from which on it is named; error of the torques
+(as a share) from which on one below the given limit is looked for."""
+
+
+def doubts_about_limits(equation: Equation, fit: DriveFit, given: Controller, sought: bool) -> list[Message]:
+    """Warning on limits of torque that were given, where another one, or none at all, explains the data better."""
+    n, c, names = equation.robot.n, equation.controller, equation.robot.joint_names
+    known = np.isfinite(given.max_torque) & ~np.array([bool(c.unknown(j)) for j in range(n)])
+    reached = np.any([
+        (np.abs(s.drive(c, fit.delay, fit.loop, fit.sensor_delay)[2]) > c.max_torque).any(axis=0)
+        for s in equation.stretches
+    ], axis=0)  # fmt: skip
+    asked = known & (reached | (fit.nrmse > LIMITED))
+    if not asked.any():
+        return []
+    free = equation.with_controller(c.with_values(max_torque=np.where(known, np.inf, c.max_torque)))
+    near = _best_limits(free, fit, "max_torque", np.where(known, c.max_torque, 1.0), np.geomspace(0.3, 3.0, 15))
+    far = torque_limits(free, fit)
+    seen = np.where(near[1] > far[1], near[0], far[0])
+    seen = np.where(~reached & (seen > c.max_torque), c.max_torque, seen)
+    differs = asked & ~(np.abs(seen - c.max_torque) <= OTHER_LIMIT * c.max_torque)
+    if not differs.any():
+        return []
+    limit = np.where(differs, seen, c.max_torque)
+    estimator = Estimator(equation.with_controller(c.with_values(max_torque=limit)), sensor_delay=fit.sensor_delay)
+    start = estimator.search_delay(fit.loop, step=0.008)[0] if sought else fit.delay
+    best = estimator.solve(start, fit.loop, seek_delay=sought)
+    ratio = (fit.residuals**2).mean(axis=0) / np.maximum((best.residuals**2).mean(axis=0), 1e-300)
+    wrong = [int(j) for j in np.flatnonzero(differs & (ratio > OTHER_SQUARES))]
+    if not wrong or relative_squares(equation, fit, best) < 1.0:
+        return []
+    low, free_of_limits = any(limit[j] > c.max_torque[j] for j in wrong), not np.isfinite(limit[wrong]).any()
+    return [Message(
+        "torque_limit_too_low" if low else "torque_limit_too_high", "the max_torque of joints {joints} does not fit: "
+        + ("without limits" if free_of_limits else "with {limits}") + " errors are {ratios} times smaller",
+        "check max_torque, or give 'unknown' to have it found", joints=[names[j] for j in wrong],
+        ratios=[f"{np.sqrt(ratio[j]):.2g}" for j in wrong],
+        limits=[f"{limit[j]:.3g} N m" if np.isfinite(limit[j]) else "no limit" for j in wrong],
+    )]  # fmt: skip
 
 
 def _best_limits(

@@ -93,6 +93,12 @@ def read_commands(log: Log, robot: Robot) -> CommandedMotion:
             columns=Option("columns", {"q_cmd": ANYTHING}),
         )  # fmt: skip
     t, q, v = log.t, log.q, log.v
+    empty = [name for name, x in zip(robot.joint_names, q.T, strict=True) if not np.isfinite(x).any()]
+    if empty and len(t):
+        raise LogError(
+            log.name, "position_without_numbers", "the positions of joints {joints:20} hold no number", "name their "
+            "columns with {columns}", joints=empty, columns=Option("columns", {f"q.{empty[0]}": ANYTHING}),
+        )  # fmt: skip
     commands = {key: _read_command(source, key, places, robot) for key, places in found.items()}
     start, stop = log.interval
     if np.isfinite(start) or np.isfinite(stop):
