@@ -188,7 +188,7 @@ def contrast_logs(
     logs = tuple(sorted({block.log for block in blocks}))
     if len(logs) < 2:
         return None
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    inverse = solution.whitening
     shares = []
     for log in logs:
         own = tuple(block for block in blocks if block.log == log)

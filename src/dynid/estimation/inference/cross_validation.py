@@ -18,7 +18,7 @@ from dynid.dynamics.friction import HARMONICS
 from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.inference.jackknife import group_blocks
 from dynid.estimation.regression.equation import Equation, Indices, Unknowns
-from dynid.estimation.solve.least_squares import Solution
+from dynid.estimation.solve.least_squares import Solution, is_selection
 from dynid.robot.transform import Array
 
 # The 95 % band of predicted torques: uncertain parameters, what the model leaves, and friction of slow joints. Its
@@ -155,7 +155,12 @@ class Folds:
         if prior is not None:
             P = prior[0] @ free
             prior = P.T @ P, P.T @ (prior[1] - prior[0] @ fixed)
-        u = _fit_without_each_fold(free.T @ (gram @ free), (rhs - gram @ fixed) @ free, prior)
+        if is_selection(free):
+            at = np.argmax(free, axis=0)
+            reduced = gram if len(at) == len(free) else gram[:, at][:, :, at]
+        else:
+            reduced = free.T @ (gram @ free)
+        u = _fit_without_each_fold(reduced, (rhs - gram @ fixed) @ free, prior)
         return np.asarray(u @ free.T + fixed)
 
     def errors_of_ridge_fits(self, weight: Array, nominal: Array) -> Array:
@@ -359,36 +364,37 @@ def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -
     variances are than white ones), is compared with the quantile of F(1, groups - 1); the same holds for all
     dropped ones together, with their number as degrees of freedom.
     """
-    from scipy.stats import f
+    from scipy.special import fdtri
 
-    rank = solution.rank
-    if not np.array_equal(solution.free @ solution.free.T, np.diag(np.diag(solution.free @ solution.free.T))):
+    rank, free = solution.rank, solution.free
+    if (np.count_nonzero(free, axis=0) > 1).any() or (np.count_nonzero(free, axis=1) > 1).any():
         everything = tuple(range(len(solution.values)))  # constraints tie parameters together: none is dropped
         return SignificantParameters(everything, solution.values.copy(), 1.0)
     places = np.argmax(solution.free != 0.0, axis=0)
-    R = solution.R
     x = solution.values[places].copy()
-    inverse = scipy.linalg.solve_triangular(R, np.eye(rank))
-    P = inverse @ inverse.T
-    left = list(range(rank))
+    inverse = scipy.linalg.solve_triangular(solution.R, np.eye(rank))
+    P = inverse @ inverse.T  # as it is to begin with: of what is left of it, V V' is taken off where it is needed
+    variance, V = np.diag(P).copy(), np.zeros((rank, rank))
+    left = np.ones(rank, dtype=np.bool_)
     grown, dropped = 0.0, 0
     freedom = max(groups - 1, 3)
-    limit = float(f.ppf(0.95, 1, freedom))
-    while len(left) > 1:
-        growth = x**2 / np.diag(P)
+    limit = fdtri(1, freedom, 0.95)
+    while dropped < rank - 1:
+        growth = np.where(left, x**2 / variance, np.inf)
         k = int(np.argmin(growth))
-        together = float(f.ppf(0.95, dropped + 1, freedom))
+        together = fdtri(dropped + 1, freedom, 0.95)
         if growth[k] / inflation > limit or (grown + growth[k]) / inflation / (dropped + 1) > together:
             break
         grown += float(growth[k])
+        column = P[:, k] - V[:, :dropped] @ V[k, :dropped]
+        x -= column * (x[k] / column[k])
+        V[:, dropped] = column / np.sqrt(column[k])
+        variance = np.where(left, variance - V[:, dropped] ** 2, 1.0)
+        left[k], variance[k] = False, 1.0
         dropped += 1
-        x = x - P[:, k] * (x[k] / P[k, k])
-        P = P - np.outer(P[:, k], P[k]) / P[k, k]
-        keep = [i for i in range(len(left)) if i != k]
-        x, P, left = x[keep], P[np.ix_(keep, keep)], [left[i] for i in keep]
     values = np.zeros(len(solution.values))
     kept = places[left]
-    values[kept] = x
+    values[kept] = x[left]
     residual = float((solution.residual_squares / solution.noise**2).sum())
     order = np.argsort(kept)
     return SignificantParameters(tuple(int(k) for k in kept[order]), values, 1.0 + grown / max(residual, 1e-300))

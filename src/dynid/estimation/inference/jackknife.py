@@ -15,7 +15,7 @@ What that noise pulls the values by, block by block, is not chance, and is taken
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -151,13 +151,60 @@ def _unjoined_block_ends(blocks: list[tuple[int, Block]]) -> Iterator[tuple[int,
 
 def fade_out_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...]) -> Solution:
     """Solution with rows faded in and out at the ends of recordings, where noise of derivatives does not cancel."""
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     ends = [
         GroupPiece(block.log, factors, 2.0, 2.0)
         for _, block, factors in _unjoined_block_ends([(0, block) for block in blocks])
     ]
-    step, alone = shift_without_group(*group_normal_equations(unknowns, solution, inverse, ends))
-    return solution if alone else replace(solution, values=solution.values - inverse @ step)
+    step, alone = shift_without_group(*_equations_of_groups(unknowns, solution)(ends))
+    return solution if alone else replace(solution, values=solution.values - solution.sparse_whitening @ step)
+
+
+class ChannelWhitening:
+    """Whitening of many unknowns, channel by channel: each shows few of the whitened ones."""
+
+    def __init__(self, unknowns: Unknowns, solution: Solution) -> None:
+        self.unknowns, self.solution = unknowns, solution
+        self._known: dict[bytes, tuple[Array, tuple[slice, ...]]] = {}
+
+    def of_channel(self, log: int, channel: int) -> tuple[Array, tuple[slice, ...]]:
+        """Rows of the whitening for the unknowns of a channel, side by side in slices of whitened ones, and these.
+
+        The first slice is what only this channel shows, the second the rest.
+        """
+        place = self.unknowns.place[log, self.unknowns.channels[channel]]
+        key = place.tobytes()
+        if key not in self._known:
+            own = self.solution.sparse_whitening[place[place >= 0]]
+            shown = np.flatnonzero(own.any(axis=0))
+            breaks = np.flatnonzero(np.diff(shown) > 1)[:1] + 1
+            slices = tuple(slice(int(x[0]), int(x[-1]) + 1) for x in np.split(shown, breaks) if len(x))
+            self._known[key] = np.concatenate([own[:, :0], *(own[:, x] for x in slices)], axis=1), slices
+        return self._known[key]
+
+    def normal_equations(self, pieces: list[GroupPiece]) -> tuple[Array, Array]:
+        """Z'Z and Z'e of the rows of a group, Z those of the whitened unknowns."""
+        solution, unknowns = self.solution, self.unknowns
+        gram, rhs = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
+        for piece in pieces:
+            for c, factor in enumerate(piece.factors):
+                if not len(factor.R):
+                    continue
+                place = unknowns.place[piece.log, unknowns.channels[c]]
+                W, slices = self.of_channel(piece.log, c)
+                rows = factor.R[:, :-1][:, place >= 0] / solution.noise[c]
+                e = factor.R[:, -1] / solution.noise[c] - rows @ solution.values[place[place >= 0]]
+                if not piece.weight:
+                    score = W.T @ (rows.T @ e)
+                else:
+                    Z = rows @ W
+                    score, share = Z.T @ e, Z.T @ Z
+                starts = np.cumsum([0, *(x.stop - x.start for x in slices)])
+                parts = [slice(a, b) for a, b in itertools.pairwise(starts.tolist())]
+                for at, part in zip(slices, parts, strict=True):
+                    rhs[at] += piece.residual_weight * score[part]
+                    for other, beside in zip(slices, parts, strict=True) if piece.weight else ():
+                        gram[at, other] += piece.weight * share[part, beside]
+        return gram, rhs
 
 
 def group_normal_equations(
@@ -203,14 +250,21 @@ def jackknife(
     groups = group_blocks(blocks, most)
     if len(groups) < FEWEST:
         return None
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
-    shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
-    essential = 0
+    steps, essential = np.zeros((len(groups), solution.rank)), 0
+    equations = _equations_of_groups(unknowns, solution)
     for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, noise_corrected=noise_corrected)):
-        steps[g], alone = shift_without_group(*group_normal_equations(unknowns, solution, inverse, pieces))
+        steps[g], alone = shift_without_group(*equations(pieces))
         essential += alone
-        shifts[g] = -(inverse @ steps[g])
+    shifts = -(steps @ solution.sparse_whitening.T)
+    steps = solution.turn_whitened(steps)
     return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
+
+
+def _equations_of_groups(unknowns: Unknowns, solution: Solution) -> Callable[[list[GroupPiece]], tuple[Array, Array]]:
+    """Function that gives Z'Z and Z'e of a group, Z the rows of the whitened unknowns of `sparse_whitening`."""
+    if solution.merged is not None:
+        return ChannelWhitening(unknowns, solution).normal_equations
+    return lambda pieces: group_normal_equations(unknowns, solution, solution.whitening, pieces)
 
 
 def jackknife_by_refits(
@@ -220,7 +274,7 @@ def jackknife_by_refits(
     groups = group_blocks(blocks, most)
     if len(groups) < FEWEST:
         return None
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    inverse = solution.whitening
     shifts, essential = np.zeros((len(groups), len(unknowns))), 0
     for g, factors in enumerate(factors_without_each_group(groups)):
         shifts[g] = solve_by_estimator(estimator, unknowns, factors, solution).values - solution.values
@@ -313,7 +367,7 @@ def sensitivity_shifts(equation: Equation, unknowns: Unknowns, solution: Solutio
     relative = equation.sensor.sensitivity_sigma
     if relative is None or not equation.base_channels:
         return np.zeros((0, len(unknowns)))
-    half = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    half = solution.whitening
     first = len(equation.channels) - len(equation.base_channels)
     shifts = np.zeros((len(relative), len(unknowns)))
     for k, spread in enumerate(relative):
