@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy.fft
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
@@ -352,13 +353,22 @@ def extend_by_reflection(x: Array, before: int, after: int) -> Array:
 
 
 def _convolve(x: Array, taps: Array) -> Array:
-    """Valid part of the convolution along the first axis, by FFT in blocks."""
-    from scipy.signal import oaconvolve
-
-    if x.shape[1] == 0:
-        return np.zeros((len(x) - len(taps) + 1, 0))
+    """Valid part of the convolution along the first axis, by FFT in blocks that overlap."""
+    out = np.empty((len(x) - len(taps) + 1, x.shape[1]))
+    if not out.size:
+        return out
+    size = scipy.fft.next_fast_len(min(len(x), max(BLOCK * len(taps), LEAST_BLOCK)), real=True)
+    response, step = scipy.fft.rfft(taps, size), size - len(taps) + 1
     columns = np.ascontiguousarray(x.T)
-    return np.ascontiguousarray(oaconvolve(columns, taps[None, :], mode="valid", axes=1).T)
+    for start in range(0, len(out), step):
+        spectrum = scipy.fft.rfft(columns[:, start : start + size], size, axis=1)
+        block = scipy.fft.irfft(spectrum * response, size, axis=1)
+        out[start : start + step] = block[:, len(taps) - 1 : len(taps) - 1 + min(step, len(out) - start)].T
+    return out
+
+
+BLOCK, LEAST_BLOCK = 6, 4096
+"""Length of such a block over that of the filter, and in samples, at least."""
 
 
 THIN = 20.0

@@ -18,7 +18,7 @@ from dynid.dynamics.friction import HARMONICS
 from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.inference.jackknife import group_blocks
 from dynid.estimation.regression.equation import Equation, Indices, Unknowns
-from dynid.estimation.solve.least_squares import Solution, is_selection
+from dynid.estimation.solve.least_squares import MANY, Solution, is_selection
 from dynid.robot.transform import Array
 
 # The 95 % band of predicted torques: uncertain parameters, what the model leaves, and friction of slow joints. Its
@@ -120,6 +120,13 @@ class Folds:
 
         In motion, and at rest or shortly after.
         """
+        arrow = self._arrow if len(chosen) + sum(map(len, further)) >= MANY else None
+        if arrow is not None and all((arrow.owner[some] >= 0).all() for some in further):
+            values = arrow.fits_with_each_set(chosen, further)
+            return (
+                _residual_squares_of_fits(values, self.shares, self.squares),
+                _residual_squares_of_fits(values, self.at_rest, self.rest_squares),
+            )
         gram, rhs = self.normal_equations
         every, base = np.concatenate([chosen, *further]), len(chosen)
         ends = np.cumsum([0, *map(len, further)]).tolist()
@@ -148,6 +155,16 @@ class Folds:
             _residual_squares_of_fits(values, self.shares, self.squares),
             _residual_squares_of_fits(values, self.at_rest, self.rest_squares),
         )
+
+    @cached_property
+    def _arrow(self) -> _ArrowEquations | None:
+        """Normal equations with the unknowns of single channels apart; None where logs have unknowns of their own."""
+        places = dict[int, Indices]()
+        for shares in self.shares:
+            for share in shares:
+                if not np.array_equal(places.setdefault(share.channel, share.places), share.places):
+                    return None
+        return _ArrowEquations(self, places)
 
     def fits_under_constraints(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
         """Fits (folds, unknowns) x = free @ u + fixed without each fold, with prior rows (matrix, right)."""
@@ -185,6 +202,115 @@ class Folds:
     def rmse(self, errors: Array) -> Array:
         """RMSE (channels,) of sums of squared errors on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
+
+
+class _ArrowEquations:
+    """Weighted normal equations, channel by channel: most unknowns are one channel's own, and are eliminated there.
+
+    owner (unknowns,): the only channel that shows an unknown, -1 where several do.
+    """
+
+    def __init__(self, folds: Folds, places: dict[int, Indices]) -> None:
+        count, self.places = len(folds.unknowns), places
+        self.owner = np.full(count, -1, dtype=np.int64)
+        seen = np.bincount(np.concatenate(list(places.values())), minlength=count)
+        for c, at in places.items():
+            self.owner[at[seen[at] == 1]] = c
+        self.folds, self.weights = folds, 1.0 / folds.noise**2
+        self.whole = {c: (np.zeros((len(at), len(at))), np.zeros(len(at))) for c, at in places.items()}
+        for share in itertools.chain(*folds.shares):
+            gram, rhs = self.whole[share.channel]
+            gram += self.weights[share.channel] * share.gram
+            rhs += self.weights[share.channel] * share.rhs
+        diagonal = np.zeros(count)
+        for c, at in places.items():
+            diagonal[at] += np.diag(self.whole[c][0])
+        self.scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-300))
+
+    def fits_with_each_set(self, chosen: Indices, further: Sequence[Indices]) -> Array:
+        """Fits (folds, sets, unknowns) of the chosen unknowns with each of several further sets, without each fold."""
+        return np.array([self._fits_without(shares, chosen, further) for shares in self.folds.shares])
+
+    def _fits_without(self, fold: tuple[FoldShare, ...], chosen: Indices, further: Sequence[Indices]) -> Array:
+        """Fits (sets, unknowns) without one fold.
+
+        As by Cholesky factors of the chosen unknowns, own ones first, each set then eliminated behind them.
+        """
+        count, scale = len(self.scale), self.scale
+        every = np.concatenate([chosen, *further])
+        used, shared = np.zeros(count, dtype=np.bool_), np.sort(chosen[self.owner[chosen] < 0])
+        used[every] = True
+        number = np.full(count, -1)
+        number[shared] = np.arange(len(shared))
+        sets, extra = np.full(count, -1), np.concatenate([chosen[:0], *further])
+        for m, some in enumerate(further):
+            sets[some] = m
+        number[extra] = np.arange(len(extra))
+        S, E = RIDGE * np.eye(len(shared)), np.zeros((len(shared), len(extra)))
+        beside = np.zeros((len(extra), len(extra)))
+        parts, b = list[_Part](), np.zeros(count)
+        for c, at in self.places.items():
+            gram, rhs = self.whole[c]
+            for share in fold:
+                if share.channel == c:
+                    gram, rhs = gram - self.weights[c] * share.gram, rhs - self.weights[c] * share.rhs
+            own, some = np.flatnonzero(used[at]), at[used[at]]
+            A = gram[np.ix_(own, own)] * scale[some][:, None] * scale[some]
+            b[some] += scale[some] * rhs[own]
+            of_set = sets[some] >= 0
+            o, s, e = (np.flatnonzero(x) for x in (
+                (self.owner[some] >= 0) & ~of_set, self.owner[some] < 0, of_set,
+            ))  # fmt: skip
+            L = scipy.linalg.cholesky(A[np.ix_(o, o)] + RIDGE * np.eye(len(o)), lower=True, check_finite=False)
+            across = _solve_lower(L, A[np.ix_(o, np.concatenate([s, e]))])
+            left = A[np.ix_(np.concatenate([s, e]), np.concatenate([s, e]))] - across.T @ across
+            j, k = number[some[s]], number[some[e]]
+            S[np.ix_(j, j)] += left[: len(s), : len(s)]
+            E[np.ix_(j, k)] += left[: len(s), len(s) :]
+            beside[np.ix_(k, k)] = left[len(s) :, len(s) :]
+            parts.append(_Part(A, some, some[o], some[s], some[e], L, across[:, : len(s)], across[:, len(s) :]))
+        L = scipy.linalg.cholesky(S, lower=True, check_finite=False)
+        F = _solve_lower(L, E)
+        at_set = [number[some] for some in further]
+        inverses = [np.linalg.inv(beside[np.ix_(k, k)] + RIDGE * np.eye(len(k)) - F[:, k].T @ F[:, k]) for k in at_set]
+        x = np.zeros((count, len(further)))
+        for _ in range(2):  # once more with what is left: some sets are collinear with the chosen ones
+            missing = np.where(used, b, 0.0)[:, None] - RIDGE * x
+            for part in parts:
+                missing[part.places] -= part.A @ x[part.places]
+            own = [_solve_lower(part.L, missing[part.own]) for part in parts]
+            z, rest = missing[shared], missing[extra]
+            for part, y in zip(parts, own, strict=True):
+                z[number[part.shared]] -= part.across.T @ y
+                rest[number[part.extra]] -= part.beside.T @ y
+            z = _solve_lower(L, z)
+            more = np.zeros_like(rest)
+            for m, (k, inverse) in enumerate(zip(at_set, inverses, strict=True)):
+                more[k, m] = inverse @ (rest[k, m] - F[:, k].T @ z[:, m])
+            z = _solve_lower(L, z - F @ more, transposed=True)
+            x[shared] += z
+            x[extra] += more
+            for part, y in zip(parts, own, strict=True):
+                y = y - part.beside @ more[number[part.extra]] - part.across @ z[number[part.shared]]
+                x[part.own] += _solve_lower(part.L, y, transposed=True)
+        return np.asarray((x * scale[:, None]).T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Scaled equations A of one channel on the unknowns at `places`: its own ones, shared ones and those of sets.
+
+    L: Cholesky factor of the own ones; across, beside: its inverse times their products with the others.
+    """
+
+    A: Array
+    places: Indices
+    own: Indices
+    shared: Indices
+    extra: Indices
+    L: Array
+    across: Array
+    beside: Array
 
 
 def _residual_squares_of_fits(values: Array, shares: tuple[tuple[FoldShare, ...], ...], squares: Array) -> Array:

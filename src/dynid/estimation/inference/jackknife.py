@@ -76,9 +76,9 @@ class Jackknife:
     @property
     def quantile(self) -> float:
         """Half width of the 95 % interval in deviations: Student's t with groups - 1 degrees of freedom."""
-        from scipy.stats import t
+        from scipy.special import stdtrit
 
-        return float(t.ppf(0.975, self.groups - 1))
+        return float(stdtrit(self.groups - 1, 0.975))
 
 
 def covariance_within_logs(covariance: Array, systematic: Array, growth: Array | None) -> Array:

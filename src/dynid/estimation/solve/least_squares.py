@@ -398,24 +398,24 @@ def regroup_above_noise(
     A, D = (stack_rows([(part.columns, getattr(part, x)) for part in parts], count) for x in "AD")
     if constraints is not None and len(constraints.matrix):
         A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
-    order = np.argsort(~minor, kind="stable")
-    A, D = np.linalg.qr(A[:, order], mode="r"), D[:, order]
-    noise, clear = _noise_of_leading_columns(A, D)
-    if clear == count:
-        return None
-    Q, kept, dropped = np.eye(len(A), count), order[:clear].tolist(), list[int]()
-    for i, k in enumerate(order[clear:].tolist(), start=clear):
-        x, d, used = A[:, i], D[:, i], slice(0, clear)
-        for _ in range(2):
-            share = Q[:, used].T @ x
-            x, d = x - Q[:, used] @ share, d - noise[:, used] @ share
-        power = float(x @ x)
-        is_clear = power > CLEAR * float(d @ d)
-        (kept if is_clear or minor[k] else dropped).append(k)
-        if is_clear:
-            size = np.sqrt(power) + 1e-300
-            Q[:, clear], noise[:, clear] = x / size, d / size
-            clear += 1
+    Q, noise, kept, dropped, clear = np.zeros((len(A), count)), np.zeros((len(D), count)), list[int](), list[int](), 0
+    for some in (np.flatnonzero(minor), np.flatnonzero(~minor)):
+        lead = _lead_above_noise(A[:, some], D[:, some], Q[:, :clear], noise[:, :clear])
+        kept += some[: lead[0].shape[1]].tolist()
+        Q[:, clear : clear + lead[0].shape[1]], noise[:, clear : clear + lead[0].shape[1]] = lead
+        clear += lead[0].shape[1]
+        for k in some[lead[0].shape[1] :].tolist():
+            x, d, used = A[:, k], D[:, k], slice(0, clear)
+            for _ in range(2):
+                share = Q[:, used].T @ x
+                x, d = x - Q[:, used] @ share, d - noise[:, used] @ share
+            power = float(x @ x)
+            is_clear = power > CLEAR * float(d @ d)
+            (kept if is_clear or minor[k] else dropped).append(k)
+            if is_clear:
+                size = np.sqrt(power) + 1e-300
+                Q[:, clear], noise[:, clear] = x / size, d / size
+                clear += 1
     if not dropped:
         return None
     kept.sort()
@@ -426,20 +426,20 @@ def regroup_above_noise(
     return Regrouping(tuple(kept), matrix)
 
 
-def _noise_of_leading_columns(R: Array, D: Array) -> tuple[Array, int]:
-    """Noise (l, columns) of the orthonormal directions of R, and how many of the leading ones stand clear of it.
+def _lead_above_noise(A: Array, D: Array, Q: Array, noise: Array) -> tuple[Array, Array]:
+    """Directions of the first columns of A, as far as all of them stand clear of D, and their noise; all at once.
 
-    D holds the noise of the columns of the triangular R: what is left of column k after those before is R_kk times
-    direction k.
+    After those of Q, with their noise. What is left of column k after those before is R_kk times direction k.
     """
-    size = np.abs(np.diag(R))
-    norm = np.linalg.norm(R, axis=0)
+    for _ in range(2):
+        share = Q.T @ A
+        A, D = A - Q @ share, D - noise @ share
+    own, R = np.linalg.qr(A)
+    size, norm = np.abs(np.diag(R)), np.linalg.norm(A, axis=0)
     first = int(np.argmin(np.append(size > ROUNDING * norm[: len(size)], False)))
-    noise = np.zeros(D.shape)
-    noise[:, :first] = scipy.linalg.solve_triangular(R[:first, :first], D[:, :first].T, trans="T").T
-    clear = int(np.argmin(np.append(CLEAR * (noise[:, :first] ** 2).sum(axis=0) < 1.0, False)))
-    noise[:, clear:] = 0.0
-    return noise, clear
+    found = scipy.linalg.solve_triangular(R[:first, :first], D[:, :first].T, trans="T").T
+    clear = int(np.argmin(np.append(CLEAR * (found**2).sum(axis=0) < 1.0, False)))
+    return own[:, :clear], found[:, :clear]
 
 
 ROUNDING = 1e-9
