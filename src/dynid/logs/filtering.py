@@ -554,6 +554,10 @@ def _undo_delay(measured: Array, treatment: Treatment) -> Array:
     return np.asarray(measured[low] * (1.0 - share) + measured[low + 1] * share)
 
 
+MOST_EXTENDED = 2000
+"""Columns that are continued beyond the ends at once."""
+
+
 def filter_and_decimate_rows(
     rows: Array, first: int, core: tuple[int, int], ends: tuple[bool, bool], treatment: Treatment
 ) -> Array:
@@ -570,9 +574,14 @@ def filter_and_decimate_rows(
     half, step = filter_.half_length, treatment.decimation
     start, stop = int(wanted[0]) - half - first, int(wanted[-1]) + half + 1 - first
     before, after = (max(0, -start) if ends[0] else 0), (max(0, stop - len(rows)) if ends[1] else 0)
-    if before or after:
-        rows = extend_by_reflection(rows, before, after)
-    return filter_.decimate(rows[start + before : stop + before], step)
+    if not (before or after):
+        return filter_.decimate(rows[start:stop], step)
+    out = np.empty((len(wanted), rows.shape[1]))
+    for column in range(0, rows.shape[1], MOST_EXTENDED):  # of wide rows some at a time: they are copied
+        some = slice(column, column + MOST_EXTENDED)
+        longer = extend_by_reflection(rows[:, some], before, after)
+        out[:, some] = filter_.decimate(longer[start + before : stop + before], step)
+    return out
 
 
 def kept_indices(core: tuple[int, int], treatment: Treatment) -> NDArray[np.int64]:
