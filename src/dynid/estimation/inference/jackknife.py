@@ -155,7 +155,7 @@ def fade_out_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, .
         GroupPiece(block.log, factors, 2.0, 2.0)
         for _, block, factors in _unjoined_block_ends([(0, block) for block in blocks])
     ]
-    step, alone = shift_without_group(*_equations_of_groups(unknowns, solution)(ends))
+    step, alone = _shifts_without_groups(unknowns, solution)(ends)
     return solution if alone else replace(solution, values=solution.values - solution.sparse_whitening @ step)
 
 
@@ -165,6 +165,7 @@ class ChannelWhitening:
     def __init__(self, unknowns: Unknowns, solution: Solution) -> None:
         self.unknowns, self.solution = unknowns, solution
         self._known: dict[bytes, tuple[Array, tuple[slice, ...]]] = {}
+        self._own: list[slice] | None = None
 
     def of_channel(self, log: int, channel: int) -> tuple[Array, tuple[slice, ...]]:
         """Rows of the whitening for the unknowns of a channel, side by side in slices of whitened ones, and these.
@@ -180,6 +181,48 @@ class ChannelWhitening:
             slices = tuple(slice(int(x[0]), int(x[-1]) + 1) for x in np.split(shown, breaks) if len(x))
             self._known[key] = np.concatenate([own[:, :0], *(own[:, x] for x in slices)], axis=1), slices
         return self._known[key]
+
+    def shift_without_group(self, pieces: list[GroupPiece]) -> tuple[Array, bool]:
+        """Shift without a group, and whether it is essential: what single channels show is eliminated there."""
+        gram, rhs = self.normal_equations(pieces)
+        M, x = np.eye(len(gram)) - gram, rhs.copy()
+        owned, parts = np.zeros(len(gram), dtype=np.bool_), list[tuple[slice, Array, Array]]()
+        try:
+            for own in self._own_slices():
+                L = scipy.linalg.cholesky(M[own, own], lower=True)
+                owned[own] = True
+                parts.append((own, L, np.asarray(scipy.linalg.solve_triangular(L, M[own], lower=True))))
+                x[own] = scipy.linalg.solve_triangular(L, x[own], lower=True)
+            rest = np.flatnonzero(~owned)
+            left, right = M[np.ix_(rest, rest)], x[rest]
+            across = np.concatenate([part[:, rest] for *_, part in parts])
+            if len(parts):
+                left -= across.T @ across
+                right -= across.T @ np.concatenate([x[own] for own, *_ in parts])
+            factor = scipy.linalg.cho_factor(left)
+            pivots = np.concatenate([np.diag(factor[0]), *(np.diag(L) for _, L, _ in parts)])
+            if pivots.min(initial=1.0) ** 2 > ESSENTIAL:
+                x[rest] = scipy.linalg.cho_solve(factor, right)
+                for own, L, part in parts:
+                    x[own] = scipy.linalg.solve_triangular(L, x[own] - part[:, rest] @ x[rest], lower=True, trans="T")
+                return x, False
+        except np.linalg.LinAlgError:
+            pass
+        return shift_without_group(gram, rhs)
+
+    def _own_slices(self) -> list[slice]:
+        """Whitened unknowns that only one channel shows, channel by channel."""
+        if self._own is None:
+            shown = dict[bytes, tuple[slice, ...]]()
+            for log in range(len(self.unknowns.place)):
+                for c, columns in enumerate(self.unknowns.channels):
+                    shown[self.unknowns.place[log, columns].tobytes()] = self.of_channel(log, c)[1]
+            count = np.zeros(self.solution.rank, dtype=np.int64)
+            for slices in shown.values():
+                for part in slices:
+                    count[part] += 1
+            self._own = [x[0] for x in shown.values() if len(x) > 1 and (count[x[0]] == 1).all()]
+        return self._own
 
     def normal_equations(self, pieces: list[GroupPiece]) -> tuple[Array, Array]:
         """Z'Z and Z'e of the rows of a group, Z those of the whitened unknowns."""
@@ -251,20 +294,20 @@ def jackknife(
     if len(groups) < FEWEST:
         return None
     steps, essential = np.zeros((len(groups), solution.rank)), 0
-    equations = _equations_of_groups(unknowns, solution)
+    shift = _shifts_without_groups(unknowns, solution)
     for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, noise_corrected=noise_corrected)):
-        steps[g], alone = shift_without_group(*equations(pieces))
+        steps[g], alone = shift(pieces)
         essential += alone
     shifts = -(steps @ solution.sparse_whitening.T)
     steps = solution.turn_whitened(steps)
     return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
 
-def _equations_of_groups(unknowns: Unknowns, solution: Solution) -> Callable[[list[GroupPiece]], tuple[Array, Array]]:
-    """Function that gives Z'Z and Z'e of a group, Z the rows of the whitened unknowns of `sparse_whitening`."""
+def _shifts_without_groups(unknowns: Unknowns, solution: Solution) -> Callable[[list[GroupPiece]], tuple[Array, bool]]:
+    """Function that gives the shift of the unknowns whitened by `sparse_whitening` without a group of pieces."""
     if solution.merged is not None:
-        return ChannelWhitening(unknowns, solution).normal_equations
-    return lambda pieces: group_normal_equations(unknowns, solution, solution.whitening, pieces)
+        return ChannelWhitening(unknowns, solution).shift_without_group
+    return lambda pieces: shift_without_group(*group_normal_equations(unknowns, solution, solution.whitening, pieces))
 
 
 def jackknife_by_refits(

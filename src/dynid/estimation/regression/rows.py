@@ -275,15 +275,16 @@ class AccelerationTrials:
             rows = equation.rigid_rows(Motion(np.arange(float(len(q))), q, v, a.reshape(-1, n)))
             rows = rows.reshape(n + 1, len(x), -1)
             return np.asarray((rows[1:] - rows[0]).reshape(n * len(x), -1))
-        memory = np.empty((2, len(self), equation.row_width))
-        plain = write_model_rows(equation, true, self.stops, self.treatment, memory[0])[1]
-        changes = np.empty((len(self.sigma), len(self), plain.shape[1]))
-        for k, sigma in enumerate(self.sigma):
-            a = true.motion.a.copy()
-            a[:, k] += sigma
-            other = replace(true, motion=replace(true.motion, a=a))
-            changes[k] = write_model_rows(equation, other, self.stops, self.treatment, memory[1])[1] - plain
-        return np.asarray(changes.reshape(-1, changes.shape[2]))
+        n, x, K = len(self.sigma), true.motion, len(self)
+        t = (x.t + (x.t[-1] - x.t[0] + 1.0) * np.arange(n)[:, None]).ravel()
+        q, v, a, measured = (np.concatenate([y] * n) for y in (x.q, x.v, x.a, true.measured))
+        push, stops = np.repeat(np.diag(self.sigma), K, axis=0), np.concatenate([self.stops] * n)
+        memory = np.empty((2, n * K, equation.row_width))
+        plain, noisy = (
+            write_model_rows(equation, PreparedWindow(0, Motion(t, q, v, y), measured), stops, self.treatment, out)[1]
+            for y, out in zip((a, a + push), memory, strict=True)
+        )
+        return np.asarray(noisy - plain)
 
 
 def rows_of_log(

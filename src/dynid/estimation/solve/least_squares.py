@@ -344,21 +344,23 @@ def stack_rows(parts: Sequence[tuple[Indices, Array]], count: int) -> Array:
 def merge_triangles(parts: Sequence[tuple[Indices, Array]], count: int) -> tuple[Array, Indices]:
     """Triangular factor of the rows of parts, with columns in another order, and the rank (count,) of each in it."""
     rank, seen = _rank_columns([columns for columns, _ in parts], count)
-    total = np.zeros((count, count), order="F")
-    for columns, rows in parts:
+    total, group = np.zeros((count, count), order="F"), np.arange(count)
+    for columns, rows in sorted(parts, key=lambda part: len(part[0])):  # small ones first: they fill little
         turned = np.argsort(rank[columns])
         at, triangle = rank[columns[turned]], _triangle(rows[:, turned])
         alone = min(int(np.count_nonzero(seen[columns] == 1)), len(triangle))
         total[at[:alone, None], at] = triangle[:alone]
-        rest = triangle[alone:, alone:]
+        rest, at = triangle[alone:, alone:], at[alone:]
         if rest.size:
-            first = int(at[alone])
-            wide = np.zeros((len(rest), count - first), order="F")
-            wide[:, at[alone:] - first] = rest
-            corner = np.asfortranarray(total[first:, first:])
-            merged, *_, info = scipy.linalg.lapack.dtpqrt(min(wide.shape), min(32, count - first), corner, wide)
+            joined = np.isin(group, group[at])  # columns that rows so far have beside these
+            group[joined] = group[at[0]]
+            beside = np.flatnonzero(joined & (np.arange(count) >= at[0]))
+            wide = np.zeros((len(rest), len(beside)), order="F")
+            wide[:, np.searchsorted(beside, at)] = rest
+            corner = np.asfortranarray(total[np.ix_(beside, beside)])
+            merged, *_, info = scipy.linalg.lapack.dtpqrt(min(wide.shape), min(32, len(beside)), corner, wide)
             assert info == 0
-            total[first:, first:] = merged
+            total[np.ix_(beside, beside)] = merged
     return total, rank
 
 
@@ -728,20 +730,36 @@ def structurally_independent_columns(
     An offset joins a mass that gravity pulls along its joint; a position-dependent torque joins gravity's.
     """
     motion, stops = _random_motion(equation, unknowns, seed)
-    rows = _channel_rows(equation, unknowns, 0, motion, stops)
+    parts, count = _channel_rows(equation, unknowns, 0, motion, stops), len(unknowns)
     # offsets of further logs stand for themselves: what holds for the first log's holds for theirs
-    others = np.setdiff1d(np.arange(len(unknowns)), unknowns.place[0][unknowns.place[0] >= 0])
-    if len(others):
-        rows.append(np.eye(len(unknowns))[others])
-    found = find_by_qr(np.concatenate(rows))
+    others = np.setdiff1d(np.arange(count), unknowns.place[0][unknowns.place[0] >= 0])
+    parts += [(others[[k]], np.ones((1, 1))) for k in range(len(others))]
+    if count > MANY:
+        triangle, rank = merge_triangles(parts, count)
+        if _is_surely_regular(triangle):
+            return tuple(range(count)), np.eye(count)
+        found = find_by_qr(triangle[:, rank])
+    else:
+        found = find_by_qr(stack_rows(parts, count))
     return found.regrouping.kept, found.regrouping.matrix
 
 
 def random_rows(equation: Equation, unknowns: Unknowns) -> list[Array]:
     """Rows (N, unknowns) of every channel on random motion, of all logs."""
     logs = len(unknowns.place)
-    written = [_channel_rows(equation, unknowns, log, *_random_motion(equation, unknowns, log)) for log in range(logs)]
+    written = [
+        _spread_rows(_channel_rows(equation, unknowns, log, *_random_motion(equation, unknowns, log)), len(unknowns))
+        for log in range(logs)
+    ]
     return [np.concatenate(of_channel) for of_channel in zip(*written, strict=True)]
+
+
+def _spread_rows(parts: Sequence[tuple[Indices, Array]], count: int) -> list[Array]:
+    """Rows (N, count) of parts (columns, rows) on all columns."""
+    spread = [np.zeros((len(rows), count)) for _, rows in parts]
+    for wide, (columns, rows) in zip(spread, parts, strict=True):
+        wide[:, columns] = rows
+    return spread
 
 
 def regrouping_of_standing_joints(
@@ -772,7 +790,8 @@ def random_rows_with_held_joints(state: State, unknowns: Unknowns) -> list[list[
             still, posture = where[log]
             q[:, still], v[:, still], a[:, still] = posture[still], 0.0, 0.0
             stops[:, :, ~(equation.transmission[:, ~still] != 0.0).any(axis=1)] = 0.0
-        rows.append(_channel_rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops))
+        parts = _channel_rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops)
+        rows.append(_spread_rows(parts, len(unknowns)))
     return rows
 
 
@@ -793,16 +812,19 @@ def _random_motion(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[M
     return motion, np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
 
 
-def _channel_rows(equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array) -> list[Array]:
-    """Rows (N, unknowns) of every channel; 2 N of them where the block `rest`, which is 0 in motion, is used."""
+def _channel_rows(
+    equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array
+) -> list[tuple[Indices, Array]]:
+    """Unknowns (k,) of every channel, and rows (N, k) on them.
+
+    2 N of them where the block `rest`, which is 0 in motion, is used.
+    """
     wide = equation.write_torque_rows(motion, stops, None)
     if (unknowns.place[log, equation.columns_by_friction_block.get("rest", [])] >= 0).any():
         still = Motion(motion.t, motion.q, np.zeros_like(motion.v), np.zeros_like(motion.a))
         wide = np.concatenate([wide, equation.write_torque_rows(still, np.ascontiguousarray(stops[::-1]), None)])
-    rows = []
+    parts = []
     for channel in (*equation.torque_channels, *equation.base_channels):
         place = unknowns.place[log, channel.columns]
-        own = np.zeros((len(wide), len(unknowns)))
-        own[:, place[place >= 0]] = channel.rows_in_wide(wide)[:, :-1][:, place >= 0]
-        rows.append(own)
-    return rows
+        parts.append((place[place >= 0], channel.rows_in_wide(wide)[:, :-1][:, place >= 0]))
+    return parts
