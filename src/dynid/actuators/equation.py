@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 from scipy.linalg import solveh_banded
-from scipy.signal import firwin, oaconvolve
 
 from dynid.actuators.controller import Controller, applied_command, limit_rate
 from dynid.concurrency import cached_property
@@ -376,6 +375,8 @@ class Equation:
         self.stretches = stretches or [
             StretchColumns(robot, part, bandwidth, controller, self.blocks, links) for part in parts
         ]
+        from scipy.signal import firwin
+
         half = max(round(0.9 / bandwidth.cutoff / GRID), 2)
         self._taps = firwin(2 * half + 1, bandwidth.cutoff, fs=1.0 / GRID)
         self._half = half
@@ -434,6 +435,8 @@ class Equation:
 
     def filter(self, x: Array) -> Array:
         """Low-pass and decimate along the first axis; the ends, where the filter sees too little, are left out."""
+        from scipy.signal import oaconvolve
+
         count = -(-(len(x) - 2 * self._half) // self._step)
         if not x.size:
             return np.zeros((count, *x.shape[1:]))
@@ -475,6 +478,8 @@ class Equation:
 
         When a command jumped between two samples is not known, and what it did weighs more than all else.
         """
+        from scipy.signal import oaconvolve
+
         period = max(s.part.period for s in self.stretches)
         if not self.controller.rate > 1.2 / period:
             return None
@@ -566,6 +571,8 @@ class Equation:
 
     def saturated(self, delay: float, loop: str, limit: Array) -> Array:
         """Share (M, n) of the time around each row at which the torque without its limit exceeds one."""
+        from scipy.signal import oaconvolve
+
         ones = np.abs(self._taps) / np.abs(self._taps).sum()
         shares = []
         for s in self.stretches:

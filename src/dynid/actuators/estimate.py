@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from dynid.actuators.controller import Controller
 from dynid.actuators.equation import Equation
@@ -292,7 +292,7 @@ class Estimator:
             masses, np.sqrt(factor * np.sum((np.array(others) - masses) ** 2, axis=0)),
             np.sqrt((residuals**2).mean(axis=0)) / np.maximum(size, 1e-12),
             0.5 * float((counts * np.log(_squares(rows, found, self.weights) / counts)).sum()),
-            float(student.ppf(0.975, max(count - 1, 1))),
+            float(stdtrit(max(count - 1, 1), 0.975)),
             np.array([_unexplained_share(r) if r.gain else 1.0 for r in rows]), self._recipe(rows, found, values),
             np.full(len(rows), delay) if own is None else own, residuals, self.sensor_delay,
         )  # fmt: skip

@@ -613,6 +613,7 @@ def estimate(
     options.refuse_offsets_without_block(friction[0])
     options.refuse_friction_per_log_without_block(friction[0])
     solved = _solve_state(state, options, factors, friction, (validation, torques), logs=logs)
+    assert solved is not None
     result = solved.identification(_try_without_rotors(solved, friction, (validation, torques)))
     band = _calibrate_band(solved)
     notes = (*result.notes, *_describe_motion_beyond_data(solved, band, (validation, torques)))
@@ -637,9 +638,9 @@ def _try_without_rotors(
     mistaken = evidence.are_signs_reversed or (evidence.mistake is not None and evidence.mistake.is_named)
     if verdict.level == evidence.level_by_errors or not is_free or mistaken or options.estimator == "recursive":
         return verdict  # nothing to gain: errors decide, and fewer parameters do not lower them
-    other = _solve_state(solved.state, options, solved.factors, friction, others, left_out=rotors)
-    is_better = LEVELS.index(other.verdict.level) < LEVELS.index(verdict.level)
-    if not is_better or not other.validation.mean <= AS_GOOD * solved.validation.mean:
+    most = AS_GOOD * solved.validation.mean
+    other = _solve_state(solved.state, options, solved.factors, friction, others, left_out=rotors, most=most)
+    if other is None or not LEVELS.index(other.verdict.level) < LEVELS.index(verdict.level):
         return verdict
     option = Option("rotor_inertia", False)
     return propose_alternative(
@@ -656,8 +657,12 @@ def _solve_state(
     *,
     left_out: frozenset[Parameter] = frozenset(),
     logs: tuple[Log, ...] = (),
-) -> SolvedState:
-    """Solve with the chosen friction blocks; left_out: unknowns that are dropped; logs: see `estimate`."""
+    most: float | None = None,
+) -> SolvedState | None:
+    """Solve with the chosen friction blocks; left_out: unknowns that are dropped; logs: see `estimate`.
+
+    None where the mean error on validation data is not at most `most`.
+    """
     equation, (friction, trials), (validation, torques) = state.equation, chosen, others
     unknowns = Unknowns.for_equation(
         equation,
@@ -715,6 +720,9 @@ def _solve_state(
     is_corrected = not equation.options.is_scalar and own is None  # a user's values stay what they are
     if is_corrected:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
+    checked, predicted, judged = _validation_errors(state, unknowns, solution, validation, levels, torques, own)
+    if most is not None and not checked.mean <= most:
+        return None
     deviations, agreement, groups = None, None, group_logs_by_motion(state)
     one_motion = describe_single_motion(groups)
     notes = notes if one_motion is None else (*notes, one_motion)
@@ -739,7 +747,6 @@ def _solve_state(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.channel_kinds,
     )  # fmt: skip
-    checked, predicted, judged = _validation_errors(state, unknowns, solution, validation, levels, torques, own)
     warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
     warnings = (*warnings, *describe_differences(state, agreement))
     if levels is not None:

@@ -480,8 +480,10 @@ def find_by_qr(
     split = _project_and_scale_columns(W, left_out, offsets, noise)
     found = accept_columns(split.unit, split.noise)
     R1, R2 = split.unit[:, found.accepted], split.unit[:, ~found.accepted]
+    if not R2.shape[1]:
+        return _result_of_columns(split, found, found.accepted, np.zeros((R1.shape[1], 0)))
     Q, R = np.linalg.qr(R1)
-    beta = scipy.linalg.solve_triangular(R, Q.T @ R2) if R2.shape[1] else np.zeros((R1.shape[1], 0))
+    beta = scipy.linalg.solve_triangular(R, Q.T @ R2)
     return _result_of_columns(split, found, found.accepted, beta)
 
 
@@ -562,12 +564,15 @@ def accept_columns(A: Array, noise: Array | None, tolerance: float = TOLERANCE) 
     """Accept columns of A, left to right, that those accepted before do not explain; reorthogonalised once.
 
     The noise of what is left of a column is its own and that of the accepted ones, as much of each as it contains.
+    Of a triangular A, the columns before the first dependent one are found by their diagonal elements.
     """
     most = min(A.shape)
     Q, R = np.zeros((A.shape[0], most)), np.zeros((most, most))
     residual, level = np.zeros((2, A.shape[1]))
-    taken: list[int] = []
-    for k in range(A.shape[1]):
+    first = 0 if noise is not None or np.tril(A, -1).any() else _leading_count(np.abs(np.diag(A)) > tolerance)
+    taken = list(range(first))
+    Q[taken, taken], R[:first, :first], residual[:first] = 1.0, A[:first, :first], np.abs(np.diag(A)[:first])
+    for k in range(first, A.shape[1]):
         x, count = A[:, k], len(taken)
         share = np.zeros(count)
         for _ in range(2):
@@ -584,6 +589,11 @@ def accept_columns(A: Array, noise: Array | None, tolerance: float = TOLERANCE) 
     accepted = np.zeros(A.shape[1], dtype=np.bool_)
     accepted[taken] = True
     return _AcceptedColumns(accepted, residual, level)
+
+
+def _leading_count(mask: NDArray[np.bool_]) -> int:
+    """Number of true entries before the first false one."""
+    return len(mask) if mask.all() else int(np.argmin(mask))
 
 
 def _result_of_columns(

@@ -226,13 +226,21 @@ def control_loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
 
 
 def power_spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
-    """Power density (frequencies, joints) of samples on a regular grid."""
-    from scipy.signal import welch
-
+    """Power density (frequencies, joints) of samples on a regular grid: Welch's method, half overlapping."""
     even = _resample_evenly(t, x, rate)
     length = min(len(even), max(16, int(8.0 * rate)))
-    f, S = welch(even, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
-    return np.asarray(f, dtype=np.float64), np.asarray(S, dtype=np.float64)
+    window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(length) / length)
+    pieces = np.lib.stride_tricks.sliding_window_view(even, length, axis=0)[:: length - length // 2]
+    S = (np.abs(np.fft.rfft(_without_lines(pieces) * window, axis=-1)) ** 2).mean(axis=0).T
+    S[1 : (length + 1) // 2] *= 2.0  # what is at negative frequencies, of which 0 and half the rate have none
+    return np.fft.rfftfreq(length, 1.0 / rate), np.asarray(S / (rate * (window**2).sum()))
+
+
+def _without_lines(pieces: Array) -> Array:
+    """Pieces (..., length) without the lines in time that fit them best."""
+    t = np.arange(pieces.shape[-1]) - 0.5 * (pieces.shape[-1] - 1)
+    slope = (pieces @ t) / max(float(t @ t), 1e-300)
+    return np.asarray(pieces - pieces.mean(axis=-1, keepdims=True) - slope[..., None] * t)
 
 
 def _resample_evenly(t: Array, x: Array, rate: float) -> Array:
@@ -243,10 +251,8 @@ def _resample_evenly(t: Array, x: Array, rate: float) -> Array:
 
 def _fourier_transforms(x: Array, length: int) -> NDArray[np.complex128]:
     """Fourier transforms (pieces, frequencies, columns) of pieces that overlap by half, detrended."""
-    from scipy.signal import detrend
-
     pieces = np.lib.stride_tricks.sliding_window_view(x, length, axis=0)[:: max(1, length // 2)]
-    return np.asarray(np.fft.rfft(detrend(pieces) * np.hanning(length), axis=-1)).swapaxes(1, 2)
+    return np.asarray(np.fft.rfft(_without_lines(pieces) * np.hanning(length), axis=-1)).swapaxes(1, 2)
 
 
 def _noise_floor(f: Array, S: Array) -> Array:

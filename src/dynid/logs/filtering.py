@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy.fft
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
@@ -352,13 +353,22 @@ def extend_by_reflection(x: Array, before: int, after: int) -> Array:
 
 
 def _convolve(x: Array, taps: Array) -> Array:
-    """Valid part of the convolution along the first axis, by FFT in blocks."""
-    from scipy.signal import oaconvolve
-
-    if x.shape[1] == 0:
-        return np.zeros((len(x) - len(taps) + 1, 0))
+    """Valid part of the convolution along the first axis, by FFT in blocks that overlap."""
+    out = np.empty((len(x) - len(taps) + 1, x.shape[1]))
+    if not out.size:
+        return out
+    size = scipy.fft.next_fast_len(min(len(x), max(BLOCK * len(taps), LEAST_BLOCK)), real=True)
+    response, step = scipy.fft.rfft(taps, size), size - len(taps) + 1
     columns = np.ascontiguousarray(x.T)
-    return np.ascontiguousarray(oaconvolve(columns, taps[None, :], mode="valid", axes=1).T)
+    for start in range(0, len(out), step):
+        spectrum = scipy.fft.rfft(columns[:, start : start + size], size, axis=1)
+        block = scipy.fft.irfft(spectrum * response, size, axis=1)
+        out[start : start + step] = block[:, len(taps) - 1 : len(taps) - 1 + min(step, len(out) - start)].T
+    return out
+
+
+BLOCK, LEAST_BLOCK = 6, 4096
+"""Length of such a block over that of the filter, and in samples, at least."""
 
 
 THIN = 20.0
@@ -544,6 +554,10 @@ def _undo_delay(measured: Array, treatment: Treatment) -> Array:
     return np.asarray(measured[low] * (1.0 - share) + measured[low + 1] * share)
 
 
+MOST_EXTENDED = 2000
+"""Columns that are continued beyond the ends at once."""
+
+
 def filter_and_decimate_rows(
     rows: Array, first: int, core: tuple[int, int], ends: tuple[bool, bool], treatment: Treatment
 ) -> Array:
@@ -560,9 +574,14 @@ def filter_and_decimate_rows(
     half, step = filter_.half_length, treatment.decimation
     start, stop = int(wanted[0]) - half - first, int(wanted[-1]) + half + 1 - first
     before, after = (max(0, -start) if ends[0] else 0), (max(0, stop - len(rows)) if ends[1] else 0)
-    if before or after:
-        rows = extend_by_reflection(rows, before, after)
-    return filter_.decimate(rows[start + before : stop + before], step)
+    if not (before or after):
+        return filter_.decimate(rows[start:stop], step)
+    out = np.empty((len(wanted), rows.shape[1]))
+    for column in range(0, rows.shape[1], MOST_EXTENDED):  # of wide rows some at a time: they are copied
+        some = slice(column, column + MOST_EXTENDED)
+        longer = extend_by_reflection(rows[:, some], before, after)
+        out[:, some] = filter_.decimate(longer[start + before : stop + before], step)
+    return out
 
 
 def kept_indices(core: tuple[int, int], treatment: Treatment) -> NDArray[np.int64]:

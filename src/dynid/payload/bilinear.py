@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
@@ -204,7 +203,7 @@ class BilinearSolution:
 
         Where its factor was sought, only the prior passes an error on; where it was given, the signal does, in full.
         """
-        half = self.solution.free @ scipy.linalg.solve_triangular(self.solution.R, np.eye(self.solution.rank))
+        half = self.solution.whitening
         shifts = np.zeros((len(channels), len(self.unknowns)))
         for row, c in enumerate(channels):
             pull = np.zeros(len(self.unknowns))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
@@ -213,7 +213,7 @@ def _probability_of_step(result: Identification, fitted: Array) -> float:
     values, V = np.linalg.eigh(0.5 * (C + C.T))
     keep = values > 1e-10 * values[-1]
     along = (V.T @ (step / size))[keep]
-    return float(chi2.sf(float((along**2 / values[keep]).sum()), int(keep.sum())))
+    return float(chdtrc(int(keep.sum()), float((along**2 / values[keep]).sum())))
 
 
 def _parameter_units(result: Identification, problem: Problem) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def test_the_scaled_condition_number_depends_on_no_units(known: int) -> None:
     for basis in (np.eye(6 - known), turned):
         free = np.concatenate([np.zeros((known, 6 - known)), basis])
         R = np.linalg.qr(rest @ basis)[1]
-        solution = Solution(nothing, nothing, free, nothing, R, nothing, None, nothing, nothing)
+        solution = Solution(nothing, nothing, free, nothing, R, None, nothing, nothing)
         expected = np.linalg.cond(rest / np.linalg.norm(rest, axis=0))
         assert_allclose(solution.scaled_condition, expected, rtol=1e-6)
         assert np.linalg.cond(rest) > 1e3 * expected

@@ -200,7 +200,7 @@ class _BlockCollector:
                 self._close_block()
             self.key = key
             self.waiting.append(_slice_rows(rows, slice(start, stop)))
-        self.waiting[-1] = _copy_rows(self.waiting[-1])  # the writer of rows uses its memory again
+        self.waiting[-1] = _lasting_rows(self.waiting[-1])
 
     def _close_block(self) -> None:
         """Compress the waiting rows into a block."""
@@ -213,7 +213,8 @@ class _BlockCollector:
         in_fit = np.concatenate([rows.share for rows in self.waiting])
         log = len(self.settling) - 1
         t = np.concatenate([rows.t for rows in self.waiting])
-        parts = [x for x in (rows.acceleration_changes for rows in self.waiting) if x is not None and len(x)]
+        trials = [x for x in (rows.trials for rows in self.waiting) if x is not None]
+        parts = [x.row_changes() for x in trials]
         factors, unsettled, head, tail, noise = (list[ChannelFactor]() for _ in range(5))
         from_ends = ((head, t - t[0]), (tail, t[-1] - t))
         ramps = [(ramp, *_ramp_weights(s, self.length)) for ramp, s in from_ends] if self.noise else []
@@ -230,8 +231,8 @@ class _BlockCollector:
                 own = slice(None) if share[part].all() else share[part] > 0.0
                 ramp.append(ChannelFactor.from_rows(rows[part][own] * weights[own, None]))
             if parts:
-                changes = np.concatenate([channel.rows_in_wide(part.reshape(-1, part.shape[2])) for part in parts])
-                per_row = factors[-1].count / sum(map(len, parts))
+                changes = np.concatenate([channel.rows_in_wide(part) for part in parts])
+                per_row = factors[-1].count / sum(map(len, trials))
                 noise.append(ChannelFactor.from_rows(changes * np.sqrt(per_row)))
         if any(factor.count for factor in unsettled):
             self.unsettled[len(self.blocks)] = tuple(unsettled)
@@ -296,7 +297,7 @@ class _BlockCollector:
         self.seen += 1
         if self.seen % self.kept_every:
             return
-        self.kept.append(_copy_rows(rows))
+        self.kept.append(replace(_lasting_rows(rows), trials=None))
         while len(self.kept) > 1 and sum(r.wide.nbytes for r in self.kept) > KEPT_BYTES:
             self.kept = self.kept[::2]
             self.kept_every *= 2
@@ -371,17 +372,16 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
 
 def _slice_rows(rows: Rows, part: slice) -> Rows:
     """Slice of rows, with the changes by noise that belong to them."""
-    changes, at = rows.acceleration_changes, rows.changed_rows
-    inside = None if changes is None or at is None else changes[(at >= part.start) & (at < part.stop)]
+    trials = None if rows.trials is None else rows.trials.select_rows(part)
     return Rows(
         rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.a[part], rows.wide[part],
-        rows.settled[part], rows.good[part], rows.share[part], acceleration_changes=inside,
+        rows.settled[part], rows.good[part], rows.share[part], trials=trials, is_kept=rows.is_kept,
     )  # fmt: skip
 
 
-def _copy_rows(rows: Rows) -> Rows:
-    """Copy rows, as the writer of rows uses its memory again."""
-    return replace(rows, wide=rows.wide.copy(), noise=None)
+def _lasting_rows(rows: Rows) -> Rows:
+    """Rows that stay as they are where the writer of rows uses its memory again."""
+    return replace(rows, wide=rows.wide if rows.is_kept else rows.wide.copy(), noise=None)
 
 
 def total_factors(blocks: list[Block] | tuple[Block, ...]) -> dict[int, tuple[ChannelFactor, ...]]:

@@ -44,6 +44,9 @@ LEAST_SAMPLES, SAMPLES_PER_COLUMN = 60, 3
 MOST_KEPT = 30_000
 """Samples whose rows are kept, of all readings together."""
 
+MOST_PRODUCTS = 60_000_000
+"""Entries of the products of all channels that are kept, of all readings together: half a gigabyte."""
+
 FINE_STOPS = ("stop3e-4", "stop1e-3", "stop3e-3", "stop1e-2", "stop3e-2")
 TURNING = (0.05, 0.2)
 """Shares of the typical velocity below which dry friction turns."""
@@ -349,6 +352,7 @@ class Reduced:
     across (..., channels, own, shared), torque (..., channels, own, torques): inverse times scaled products of own
     columns with shared ones and with torques; gram (..., channels, shared, shared), pull (..., channels, shared,
     torques): what is left; diagonal (..., channels, shared): before. Nothing depends on the weights of the channels.
+    spans: range of the shared unknowns that each channel has, where these are many.
     """
 
     scale: Array
@@ -358,9 +362,10 @@ class Reduced:
     gram: Array
     pull: Array
     diagonal: Array
+    spans: tuple[slice, ...] = ()
 
     @staticmethod
-    def from_products(gram: Array, pull: Array, own: int) -> Reduced:
+    def from_products(gram: Array, pull: Array, own: int, spans: tuple[slice, ...] = ()) -> Reduced:
         """Eliminate the first unknowns from products (..., channels, k, k) and (..., channels, k, torques)."""
         scale = _inverse_square_roots(np.einsum("...kk->...k", gram[..., :own, :own]))
         A = gram[..., :own, :own] * scale[..., :, None] * scale[..., None, :] + RIDGE * np.eye(own)
@@ -370,18 +375,27 @@ class Reduced:
         turned = across.swapaxes(-1, -2)
         diagonal = np.einsum("...kk->...k", gram[..., own:, own:])
         left = gram[..., own:, own:] - turned @ across, pull[..., own:, :] - turned @ torque
-        return Reduced(scale, inverse, across, torque, *left, diagonal)
+        return Reduced(scale, inverse, across, torque, *left, diagonal, spans)
 
     def cholesky_factor(self, weights: Array) -> tuple[Array, Array]:
         """Scale and Cholesky factor of the equations of shared unknowns, with weights of the channels."""
         scale = _inverse_square_roots(weights @ self.diagonal)
-        A = np.tensordot(weights, self.gram, axes=1) * scale[:, None] * scale
+        A = self._weighted_gram(weights) * scale[:, None] * scale
         A.ravel()[:: len(A) + 1] += RIDGE
         return scale, np.asarray(np.linalg.cholesky(A), dtype=np.float64)
 
+    def _weighted_gram(self, weights: Array) -> Array:
+        """Sum (shared, shared) of the channels' equations times their weights."""
+        if not self.spans:
+            return np.asarray(np.tensordot(weights, self.gram, axes=1))
+        total = np.zeros(self.gram.shape[1:])
+        for weight, gram, span in zip(weights, self.gram, self.spans, strict=True):
+            total[span, span] += weight * gram[span, span]
+        return total
+
     def __getitem__(self, fold: int) -> Reduced:
         """Those of one of several."""
-        return Reduced(*(getattr(self, x.name)[fold] for x in fields(self)))
+        return Reduced(*(getattr(self, x.name)[fold] for x in fields(self) if x.name != "spans"), self.spans)
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,13 +431,40 @@ class NormalEquations:
         gram, pull = turned @ rows, turned @ self.tau.reshape(STRETCHES, 1, N // STRETCHES, -1)
         return _sums_over_folds(gram), _sums_over_folds(pull)
 
+    @property
+    def has_many_columns(self) -> bool:
+        """Whether products of the rows are larger by far than the rows: few of them are kept then."""
+        return self.rows.shape[2] > FEW_COLUMNS
+
+    def rows_of_fold(self, fold: int) -> tuple[Array, Array]:
+        """Rows (channels, N, k) and torques (N, channels) of a fold."""
+        some = np.concatenate([np.arange(len(self.tau)).reshape(STRETCHES, -1)[k] for k in FOLDS[fold]])
+        return self.rows[:, some], self.tau[some]
+
+    @cached_property
+    def spans(self) -> tuple[slice, ...]:
+        """Range of the shared unknowns that each channel has, where these are many."""
+        if not self.has_many_columns:
+            return ()
+        seen = [np.flatnonzero(x) for x in self.rows[:, :, self.own_unknown_count :].any(axis=1)]
+        return tuple(slice(int(x[0]), int(x[-1]) + 1) if len(x) else slice(0, 0) for x in seen)
+
     @cached_property
     def reduced_equations(self) -> Reduced:
         """Reduced equations of all rows: those of the shared unknowns."""
-        return Reduced.from_products(*self.row_products, self.own_unknown_count)
+        return Reduced.from_products(*self.row_products, self.own_unknown_count, self.spans)
+
+    def reduced_without_fold(self, fold: int) -> Reduced:
+        """Reduced equations of all rows but those of a fold."""
+        if not self.has_many_columns:
+            return self._reduced_without_each_fold[fold]
+        rows, tau = self.rows_of_fold(fold)
+        gram, pull = self.row_products
+        turned = rows.transpose(0, 2, 1)
+        return Reduced.from_products(gram - turned @ rows, pull - turned @ tau, self.own_unknown_count, self.spans)
 
     @cached_property
-    def reduced_without_each_fold(self) -> Reduced:
+    def _reduced_without_each_fold(self) -> Reduced:
         """Reduced equations of all rows but those of each fold, (folds, ...)."""
         (gram, pull), (all_gram, all_pull) = self.row_products_of_folds, self.row_products
         return Reduced.from_products(all_gram - gram, all_pull - pull, self.own_unknown_count)
@@ -489,6 +530,8 @@ class Refit:
     def normal_equations(self, reading: Reading) -> NormalEquations:
         """Rows of every channel under a reading."""
         key, most = reading.columns_key, MOST_KEPT // len(self.samples)
+        C, _, own = self.samples.friction.shape
+        most = min(most, MOST_PRODUCTS // (C * (own + self.samples.equation.rigid_column_count) ** 2))
         found = self._equations.pop(key, None)  # to the end: those that were not used for long are dropped
         self._equations[key] = found = self._write_rows(reading) if found is None else found
         if len(self._equations) > max(most, 1):
@@ -762,7 +805,7 @@ class ReadingTask:
         from scipy.optimize import nnls
 
         equations, roots = self.equations, np.sqrt(weights)[:, None]
-        reduced = equations.reduced_equations if fold is None else equations.reduced_without_each_fold[fold]
+        reduced = equations.reduced_equations if fold is None else equations.reduced_without_fold(fold)
         scale, L = reduced.cholesky_factor(weights)
         alone, shared = (
             roots * self._products_with_own_torque(reduced.torque),
@@ -786,6 +829,11 @@ class ReadingTask:
 
     def residual_squares(self, x: Array, fold: int | None = None) -> Array:
         """Sums of squared residuals (channels,) with unknowns (channels, k)."""
+        if self.equations.has_many_columns:
+            equations = self.equations
+            rows, tau = (equations.rows, equations.tau) if fold is None else equations.rows_of_fold(fold)
+            left = tau[:, self.source] * self.gain - (rows @ x[:, :, None])[:, :, 0].T
+            return np.asarray((left**2).sum(axis=0))
         gram, pull = (
             self.equations.row_products if fold is None else (y[fold] for y in self.equations.row_products_of_folds)
         )

@@ -16,7 +16,7 @@ from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge_facto
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.regression.equation import Equation, Unknowns
 from dynid.estimation.regression.rows import STILL, Rows
-from dynid.estimation.solve.least_squares import Solution
+from dynid.estimation.solve.least_squares import MANY, Solution, is_selection, merge_triangles
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 from dynid.storage.records import Bytes, Null
@@ -97,7 +97,7 @@ def find_tremors(
         return ()
     window = equation.options.window_seconds if equation.options.is_integral else None
     total = sum(block.factors[0].count for block in state.blocks) / sum(len(rows.t) for rows in state.kept)
-    half = solution.free @ np.linalg.inv(solution.R)
+    half = solution.whitening
     blocks = [
         columns
         for name, columns in equation.columns_by_friction_block.items()
@@ -276,21 +276,15 @@ def estimate_delay(
         factors = _factors_with_rate_column(equation, unknowns, values, kept, step, before)
         if not factors:
             break
-        A, b = _stack_rows_with_rate_column(unknowns, factors, solution)
-        scale = np.linalg.norm(A, axis=0)
-        if scale[-1] == 0.0:
+        R, right, scale, rank = _triangle_with_rate_column(unknowns, factors, solution)
+        if scale[-1] == 0.0 or abs(R[-1, -1]) < 1e-8:
             break
-        scale[scale == 0.0] = 1.0
-        Q, R = np.linalg.qr(A / scale)
-        if abs(R[-1, -1]) < 1e-8:
-            break
-        right = Q.T @ b
         change = -float(right[-1] / R[-1, -1] / scale[-1])
         delay = Delay(before + change, float(np.sqrt(inflation) / abs(R[-1, -1]) / scale[-1]))
         if abs(delay.seconds) < 3.0 * delay.sigma or abs(change) < 0.1 * delay.sigma or abs(delay.seconds) > LONGEST:
             break
         u = np.linalg.lstsq(R, right, rcond=None)[0] / scale
-        values = solution.free @ u[:-1] + solution.fixed
+        values = solution.free @ u[rank[:-1]] + solution.fixed
     return delay
 
 
@@ -316,18 +310,41 @@ def _factors_with_rate_column(
     return {log: [merge_factors(some) for some in channels] for log, channels in factors.items()}
 
 
-def _stack_rows_with_rate_column(
+def _triangle_with_rate_column(
     unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], solution: Solution
-) -> tuple[Array, Array]:
-    """Weighted rows [W free | p'] and right sides of all logs and channels."""
-    rows, right = [], []
+) -> tuple[Array, Array, Array, NDArray[np.int64]]:
+    """Triangular factor of the weighted rows [W free | p'] of all logs and channels, columns of unit norm.
+
+    With right sides, the norms, and the rank of every column in it: p' is the last.
+    """
+    parts, count = [], solution.free.shape[1] + 1
+    is_sparse = count > MANY and is_selection(solution.free)
+    where = np.full(len(unknowns), -1)
+    where[np.argmax(solution.free, axis=0)] = np.arange(count - 1)
     for log, of_log in factors.items():
         for c, factor in enumerate(of_log):
+            if is_sparse:
+                place = unknowns.place[log, unknowns.channels[c]]
+                at = np.where(place >= 0, where[place], -1)
+                columns = np.concatenate([at[at >= 0], [count - 1, count]])
+                rows = factor.R[:, np.append(at >= 0, [True, True])]
+                parts.append((columns, rows / solution.noise[c]))
+                continue
             own = ChannelFactor(np.delete(factor.R, -2, axis=1), factor.count, factor.total)
             A, b = unknowns.rows_of_factor(log, c, own)
-            rows.append(np.column_stack([A @ solution.free, factor.R[:, -2]]) / solution.noise[c])
-            right.append((b - A @ solution.fixed) / solution.noise[c])
-    return np.concatenate(rows), np.concatenate(right)
+            rows = np.column_stack([A @ solution.free, factor.R[:, -2], b - A @ solution.fixed]) / solution.noise[c]
+            parts.append((np.arange(count + 1), rows))
+    if is_sparse:
+        both, rank = merge_triangles(parts, count + 1)
+        R, right, rank = both[:-1, :-1], both[:-1, -1], rank[:-1]
+    else:
+        both, rank = np.concatenate([rows for _, rows in parts]), np.arange(count)
+    scale = np.linalg.norm(both[:, :-1], axis=0)
+    divisor = np.where(scale == 0.0, 1.0, scale)
+    if is_sparse:
+        return R / divisor, right, np.append(divisor[:-1], scale[-1]), rank
+    Q, R = np.linalg.qr(both[:, :-1] / divisor)
+    return R, Q.T @ both[:, -1], np.append(divisor[:-1], scale[-1]), rank
 
 
 def _median_time_step(kept: tuple[Rows, ...]) -> float | None:

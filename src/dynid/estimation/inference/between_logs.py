@@ -188,7 +188,7 @@ def contrast_logs(
     logs = tuple(sorted({block.log for block in blocks}))
     if len(logs) < 2:
         return None
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    inverse = solution.whitening
     shares = []
     for log in logs:
         own = tuple(block for block in blocks if block.log == log)
@@ -249,7 +249,7 @@ def sigma_growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts
     variances, Smyth 2004). Student's t with the logs left out and `POOLED` degrees of freedom takes the place of that
     of the blocks: sigma grows by the ratio of the two.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     K, variance = len(contrasts.logs), np.diag(found.covariance)
     shifts, shares = contrasts.shifts_without_each_log()
@@ -267,7 +267,7 @@ def sigma_growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts
         moderated = (POOLED * pooled + freedom * excess[own]) / (POOLED + freedom)
         if kind in FRICTIONAL:
             moderated = np.maximum(moderated, pooled)
-        quantile = t.ppf(0.975, np.minimum(count_of_kind + freedom, found.groups - 1.0)) / found.quantile
+        quantile = stdtrit(np.minimum(count_of_kind + freedom, found.groups - 1.0), 0.975) / found.quantile
         growth[own] = quantile * np.sqrt(1.0 + np.maximum(moderated, 0.0))
     return growth
 

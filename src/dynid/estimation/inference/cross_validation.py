@@ -18,7 +18,7 @@ from dynid.dynamics.friction import HARMONICS
 from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.inference.jackknife import group_blocks
 from dynid.estimation.regression.equation import Equation, Indices, Unknowns
-from dynid.estimation.solve.least_squares import Solution
+from dynid.estimation.solve.least_squares import MANY, Solution, is_selection
 from dynid.robot.transform import Array
 
 # The 95 % band of predicted torques: uncertain parameters, what the model leaves, and friction of slow joints. Its
@@ -120,6 +120,13 @@ class Folds:
 
         In motion, and at rest or shortly after.
         """
+        arrow = self._arrow if len(chosen) + sum(map(len, further)) >= MANY else None
+        if arrow is not None and all((arrow.owner[some] >= 0).all() for some in further):
+            values = arrow.fits_with_each_set(chosen, further)
+            return (
+                _residual_squares_of_fits(values, self.shares, self.squares),
+                _residual_squares_of_fits(values, self.at_rest, self.rest_squares),
+            )
         gram, rhs = self.normal_equations
         every, base = np.concatenate([chosen, *further]), len(chosen)
         ends = np.cumsum([0, *map(len, further)]).tolist()
@@ -149,13 +156,28 @@ class Folds:
             _residual_squares_of_fits(values, self.at_rest, self.rest_squares),
         )
 
+    @cached_property
+    def _arrow(self) -> _ArrowEquations | None:
+        """Normal equations with the unknowns of single channels apart; None where logs have unknowns of their own."""
+        places = dict[int, Indices]()
+        for shares in self.shares:
+            for share in shares:
+                if not np.array_equal(places.setdefault(share.channel, share.places), share.places):
+                    return None
+        return _ArrowEquations(self, places)
+
     def fits_under_constraints(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
         """Fits (folds, unknowns) x = free @ u + fixed without each fold, with prior rows (matrix, right)."""
         gram, rhs = self.normal_equations
         if prior is not None:
             P = prior[0] @ free
             prior = P.T @ P, P.T @ (prior[1] - prior[0] @ fixed)
-        u = _fit_without_each_fold(free.T @ (gram @ free), (rhs - gram @ fixed) @ free, prior)
+        if is_selection(free):
+            at = np.argmax(free, axis=0)
+            reduced = gram if len(at) == len(free) else gram[:, at][:, :, at]
+        else:
+            reduced = free.T @ (gram @ free)
+        u = _fit_without_each_fold(reduced, (rhs - gram @ fixed) @ free, prior)
         return np.asarray(u @ free.T + fixed)
 
     def errors_of_ridge_fits(self, weight: Array, nominal: Array) -> Array:
@@ -180,6 +202,115 @@ class Folds:
     def rmse(self, errors: Array) -> Array:
         """RMSE (channels,) of sums of squared errors on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
+
+
+class _ArrowEquations:
+    """Weighted normal equations, channel by channel: most unknowns are one channel's own, and are eliminated there.
+
+    owner (unknowns,): the only channel that shows an unknown, -1 where several do.
+    """
+
+    def __init__(self, folds: Folds, places: dict[int, Indices]) -> None:
+        count, self.places = len(folds.unknowns), places
+        self.owner = np.full(count, -1, dtype=np.int64)
+        seen = np.bincount(np.concatenate(list(places.values())), minlength=count)
+        for c, at in places.items():
+            self.owner[at[seen[at] == 1]] = c
+        self.folds, self.weights = folds, 1.0 / folds.noise**2
+        self.whole = {c: (np.zeros((len(at), len(at))), np.zeros(len(at))) for c, at in places.items()}
+        for share in itertools.chain(*folds.shares):
+            gram, rhs = self.whole[share.channel]
+            gram += self.weights[share.channel] * share.gram
+            rhs += self.weights[share.channel] * share.rhs
+        diagonal = np.zeros(count)
+        for c, at in places.items():
+            diagonal[at] += np.diag(self.whole[c][0])
+        self.scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-300))
+
+    def fits_with_each_set(self, chosen: Indices, further: Sequence[Indices]) -> Array:
+        """Fits (folds, sets, unknowns) of the chosen unknowns with each of several further sets, without each fold."""
+        return np.array([self._fits_without(shares, chosen, further) for shares in self.folds.shares])
+
+    def _fits_without(self, fold: tuple[FoldShare, ...], chosen: Indices, further: Sequence[Indices]) -> Array:
+        """Fits (sets, unknowns) without one fold.
+
+        As by Cholesky factors of the chosen unknowns, own ones first, each set then eliminated behind them.
+        """
+        count, scale = len(self.scale), self.scale
+        every = np.concatenate([chosen, *further])
+        used, shared = np.zeros(count, dtype=np.bool_), np.sort(chosen[self.owner[chosen] < 0])
+        used[every] = True
+        number = np.full(count, -1)
+        number[shared] = np.arange(len(shared))
+        sets, extra = np.full(count, -1), np.concatenate([chosen[:0], *further])
+        for m, some in enumerate(further):
+            sets[some] = m
+        number[extra] = np.arange(len(extra))
+        S, E = RIDGE * np.eye(len(shared)), np.zeros((len(shared), len(extra)))
+        beside = np.zeros((len(extra), len(extra)))
+        parts, b = list[_Part](), np.zeros(count)
+        for c, at in self.places.items():
+            gram, rhs = self.whole[c]
+            for share in fold:
+                if share.channel == c:
+                    gram, rhs = gram - self.weights[c] * share.gram, rhs - self.weights[c] * share.rhs
+            own, some = np.flatnonzero(used[at]), at[used[at]]
+            A = gram[np.ix_(own, own)] * scale[some][:, None] * scale[some]
+            b[some] += scale[some] * rhs[own]
+            of_set = sets[some] >= 0
+            o, s, e = (np.flatnonzero(x) for x in (
+                (self.owner[some] >= 0) & ~of_set, self.owner[some] < 0, of_set,
+            ))  # fmt: skip
+            L = scipy.linalg.cholesky(A[np.ix_(o, o)] + RIDGE * np.eye(len(o)), lower=True, check_finite=False)
+            across = _solve_lower(L, A[np.ix_(o, np.concatenate([s, e]))])
+            left = A[np.ix_(np.concatenate([s, e]), np.concatenate([s, e]))] - across.T @ across
+            j, k = number[some[s]], number[some[e]]
+            S[np.ix_(j, j)] += left[: len(s), : len(s)]
+            E[np.ix_(j, k)] += left[: len(s), len(s) :]
+            beside[np.ix_(k, k)] = left[len(s) :, len(s) :]
+            parts.append(_Part(A, some, some[o], some[s], some[e], L, across[:, : len(s)], across[:, len(s) :]))
+        L = scipy.linalg.cholesky(S, lower=True, check_finite=False)
+        F = _solve_lower(L, E)
+        at_set = [number[some] for some in further]
+        inverses = [np.linalg.inv(beside[np.ix_(k, k)] + RIDGE * np.eye(len(k)) - F[:, k].T @ F[:, k]) for k in at_set]
+        x = np.zeros((count, len(further)))
+        for _ in range(2):  # once more with what is left: some sets are collinear with the chosen ones
+            missing = np.where(used, b, 0.0)[:, None] - RIDGE * x
+            for part in parts:
+                missing[part.places] -= part.A @ x[part.places]
+            own = [_solve_lower(part.L, missing[part.own]) for part in parts]
+            z, rest = missing[shared], missing[extra]
+            for part, y in zip(parts, own, strict=True):
+                z[number[part.shared]] -= part.across.T @ y
+                rest[number[part.extra]] -= part.beside.T @ y
+            z = _solve_lower(L, z)
+            more = np.zeros_like(rest)
+            for m, (k, inverse) in enumerate(zip(at_set, inverses, strict=True)):
+                more[k, m] = inverse @ (rest[k, m] - F[:, k].T @ z[:, m])
+            z = _solve_lower(L, z - F @ more, transposed=True)
+            x[shared] += z
+            x[extra] += more
+            for part, y in zip(parts, own, strict=True):
+                y = y - part.beside @ more[number[part.extra]] - part.across @ z[number[part.shared]]
+                x[part.own] += _solve_lower(part.L, y, transposed=True)
+        return np.asarray((x * scale[:, None]).T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Scaled equations A of one channel on the unknowns at `places`: its own ones, shared ones and those of sets.
+
+    L: Cholesky factor of the own ones; across, beside: its inverse times their products with the others.
+    """
+
+    A: Array
+    places: Indices
+    own: Indices
+    shared: Indices
+    extra: Indices
+    L: Array
+    across: Array
+    beside: Array
 
 
 def _residual_squares_of_fits(values: Array, shares: tuple[tuple[FoldShare, ...], ...], squares: Array) -> Array:
@@ -359,36 +490,37 @@ def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -
     variances are than white ones), is compared with the quantile of F(1, groups - 1); the same holds for all
     dropped ones together, with their number as degrees of freedom.
     """
-    from scipy.stats import f
+    from scipy.special import fdtri
 
-    rank = solution.rank
-    if not np.array_equal(solution.free @ solution.free.T, np.diag(np.diag(solution.free @ solution.free.T))):
+    rank, free = solution.rank, solution.free
+    if (np.count_nonzero(free, axis=0) > 1).any() or (np.count_nonzero(free, axis=1) > 1).any():
         everything = tuple(range(len(solution.values)))  # constraints tie parameters together: none is dropped
         return SignificantParameters(everything, solution.values.copy(), 1.0)
     places = np.argmax(solution.free != 0.0, axis=0)
-    R = solution.R
     x = solution.values[places].copy()
-    inverse = scipy.linalg.solve_triangular(R, np.eye(rank))
-    P = inverse @ inverse.T
-    left = list(range(rank))
+    inverse = scipy.linalg.solve_triangular(solution.R, np.eye(rank))
+    P = inverse @ inverse.T  # as it is to begin with: of what is left of it, V V' is taken off where it is needed
+    variance, V = np.diag(P).copy(), np.zeros((rank, rank))
+    left = np.ones(rank, dtype=np.bool_)
     grown, dropped = 0.0, 0
     freedom = max(groups - 1, 3)
-    limit = float(f.ppf(0.95, 1, freedom))
-    while len(left) > 1:
-        growth = x**2 / np.diag(P)
+    limit = fdtri(1, freedom, 0.95)
+    while dropped < rank - 1:
+        growth = np.where(left, x**2 / variance, np.inf)
         k = int(np.argmin(growth))
-        together = float(f.ppf(0.95, dropped + 1, freedom))
+        together = fdtri(dropped + 1, freedom, 0.95)
         if growth[k] / inflation > limit or (grown + growth[k]) / inflation / (dropped + 1) > together:
             break
         grown += float(growth[k])
+        column = P[:, k] - V[:, :dropped] @ V[k, :dropped]
+        x -= column * (x[k] / column[k])
+        V[:, dropped] = column / np.sqrt(column[k])
+        variance = np.where(left, variance - V[:, dropped] ** 2, 1.0)
+        left[k], variance[k] = False, 1.0
         dropped += 1
-        x = x - P[:, k] * (x[k] / P[k, k])
-        P = P - np.outer(P[:, k], P[k]) / P[k, k]
-        keep = [i for i in range(len(left)) if i != k]
-        x, P, left = x[keep], P[np.ix_(keep, keep)], [left[i] for i in keep]
     values = np.zeros(len(solution.values))
     kept = places[left]
-    values[kept] = x
+    values[kept] = x[left]
     residual = float((solution.residual_squares / solution.noise**2).sum())
     order = np.argsort(kept)
     return SignificantParameters(tuple(int(k) for k in kept[order]), values, 1.0 + grown / max(residual, 1e-300))

@@ -15,7 +15,7 @@ What that noise pulls the values by, block by block, is not chance, and is taken
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,9 +76,9 @@ class Jackknife:
     @property
     def quantile(self) -> float:
         """Half width of the 95 % interval in deviations: Student's t with groups - 1 degrees of freedom."""
-        from scipy.stats import t
+        from scipy.special import stdtrit
 
-        return float(t.ppf(0.975, self.groups - 1))
+        return float(stdtrit(self.groups - 1, 0.975))
 
 
 def covariance_within_logs(covariance: Array, systematic: Array, growth: Array | None) -> Array:
@@ -151,13 +151,103 @@ def _unjoined_block_ends(blocks: list[tuple[int, Block]]) -> Iterator[tuple[int,
 
 def fade_out_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...]) -> Solution:
     """Solution with rows faded in and out at the ends of recordings, where noise of derivatives does not cancel."""
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     ends = [
         GroupPiece(block.log, factors, 2.0, 2.0)
         for _, block, factors in _unjoined_block_ends([(0, block) for block in blocks])
     ]
-    step, alone = shift_without_group(*group_normal_equations(unknowns, solution, inverse, ends))
-    return solution if alone else replace(solution, values=solution.values - inverse @ step)
+    step, alone = _shifts_without_groups(unknowns, solution)(ends)
+    return solution if alone else replace(solution, values=solution.values - solution.sparse_whitening @ step)
+
+
+class ChannelWhitening:
+    """Whitening of many unknowns, channel by channel: each shows few of the whitened ones."""
+
+    def __init__(self, unknowns: Unknowns, solution: Solution) -> None:
+        self.unknowns, self.solution = unknowns, solution
+        self._known: dict[bytes, tuple[Array, tuple[slice, ...]]] = {}
+        self._own: list[slice] | None = None
+
+    def of_channel(self, log: int, channel: int) -> tuple[Array, tuple[slice, ...]]:
+        """Rows of the whitening for the unknowns of a channel, side by side in slices of whitened ones, and these.
+
+        The first slice is what only this channel shows, the second the rest.
+        """
+        place = self.unknowns.place[log, self.unknowns.channels[channel]]
+        key = place.tobytes()
+        if key not in self._known:
+            own = self.solution.sparse_whitening[place[place >= 0]]
+            shown = np.flatnonzero(own.any(axis=0))
+            breaks = np.flatnonzero(np.diff(shown) > 1)[:1] + 1
+            slices = tuple(slice(int(x[0]), int(x[-1]) + 1) for x in np.split(shown, breaks) if len(x))
+            self._known[key] = np.concatenate([own[:, :0], *(own[:, x] for x in slices)], axis=1), slices
+        return self._known[key]
+
+    def shift_without_group(self, pieces: list[GroupPiece]) -> tuple[Array, bool]:
+        """Shift without a group, and whether it is essential: what single channels show is eliminated there."""
+        gram, rhs = self.normal_equations(pieces)
+        M, x = np.eye(len(gram)) - gram, rhs.copy()
+        owned, parts = np.zeros(len(gram), dtype=np.bool_), list[tuple[slice, Array, Array]]()
+        try:
+            for own in self._own_slices():
+                L = scipy.linalg.cholesky(M[own, own], lower=True)
+                owned[own] = True
+                parts.append((own, L, np.asarray(scipy.linalg.solve_triangular(L, M[own], lower=True))))
+                x[own] = scipy.linalg.solve_triangular(L, x[own], lower=True)
+            rest = np.flatnonzero(~owned)
+            left, right = M[np.ix_(rest, rest)], x[rest]
+            across = np.concatenate([part[:, rest] for *_, part in parts])
+            if len(parts):
+                left -= across.T @ across
+                right -= across.T @ np.concatenate([x[own] for own, *_ in parts])
+            factor = scipy.linalg.cho_factor(left)
+            pivots = np.concatenate([np.diag(factor[0]), *(np.diag(L) for _, L, _ in parts)])
+            if pivots.min(initial=1.0) ** 2 > ESSENTIAL:
+                x[rest] = scipy.linalg.cho_solve(factor, right)
+                for own, L, part in parts:
+                    x[own] = scipy.linalg.solve_triangular(L, x[own] - part[:, rest] @ x[rest], lower=True, trans="T")
+                return x, False
+        except np.linalg.LinAlgError:
+            pass
+        return shift_without_group(gram, rhs)
+
+    def _own_slices(self) -> list[slice]:
+        """Whitened unknowns that only one channel shows, channel by channel."""
+        if self._own is None:
+            shown = dict[bytes, tuple[slice, ...]]()
+            for log in range(len(self.unknowns.place)):
+                for c, columns in enumerate(self.unknowns.channels):
+                    shown[self.unknowns.place[log, columns].tobytes()] = self.of_channel(log, c)[1]
+            count = np.zeros(self.solution.rank, dtype=np.int64)
+            for slices in shown.values():
+                for part in slices:
+                    count[part] += 1
+            self._own = [x[0] for x in shown.values() if len(x) > 1 and (count[x[0]] == 1).all()]
+        return self._own
+
+    def normal_equations(self, pieces: list[GroupPiece]) -> tuple[Array, Array]:
+        """Z'Z and Z'e of the rows of a group, Z those of the whitened unknowns."""
+        solution, unknowns = self.solution, self.unknowns
+        gram, rhs = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
+        for piece in pieces:
+            for c, factor in enumerate(piece.factors):
+                if not len(factor.R):
+                    continue
+                place = unknowns.place[piece.log, unknowns.channels[c]]
+                W, slices = self.of_channel(piece.log, c)
+                rows = factor.R[:, :-1][:, place >= 0] / solution.noise[c]
+                e = factor.R[:, -1] / solution.noise[c] - rows @ solution.values[place[place >= 0]]
+                if not piece.weight:
+                    score = W.T @ (rows.T @ e)
+                else:
+                    Z = rows @ W
+                    score, share = Z.T @ e, Z.T @ Z
+                starts = np.cumsum([0, *(x.stop - x.start for x in slices)])
+                parts = [slice(a, b) for a, b in itertools.pairwise(starts.tolist())]
+                for at, part in zip(slices, parts, strict=True):
+                    rhs[at] += piece.residual_weight * score[part]
+                    for other, beside in zip(slices, parts, strict=True) if piece.weight else ():
+                        gram[at, other] += piece.weight * share[part, beside]
+        return gram, rhs
 
 
 def group_normal_equations(
@@ -203,14 +293,21 @@ def jackknife(
     groups = group_blocks(blocks, most)
     if len(groups) < FEWEST:
         return None
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
-    shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
-    essential = 0
+    steps, essential = np.zeros((len(groups), solution.rank)), 0
+    shift = _shifts_without_groups(unknowns, solution)
     for g, pieces in enumerate(row_pieces_of_groups(groups, soft=derived, noise_corrected=noise_corrected)):
-        steps[g], alone = shift_without_group(*group_normal_equations(unknowns, solution, inverse, pieces))
+        steps[g], alone = shift(pieces)
         essential += alone
-        shifts[g] = -(inverse @ steps[g])
+    shifts = -(steps @ solution.sparse_whitening.T)
+    steps = solution.turn_whitened(steps)
     return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
+
+
+def _shifts_without_groups(unknowns: Unknowns, solution: Solution) -> Callable[[list[GroupPiece]], tuple[Array, bool]]:
+    """Function that gives the shift of the unknowns whitened by `sparse_whitening` without a group of pieces."""
+    if solution.merged is not None:
+        return ChannelWhitening(unknowns, solution).shift_without_group
+    return lambda pieces: shift_without_group(*group_normal_equations(unknowns, solution, solution.whitening, pieces))
 
 
 def jackknife_by_refits(
@@ -220,7 +317,7 @@ def jackknife_by_refits(
     groups = group_blocks(blocks, most)
     if len(groups) < FEWEST:
         return None
-    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    inverse = solution.whitening
     shifts, essential = np.zeros((len(groups), len(unknowns))), 0
     for g, factors in enumerate(factors_without_each_group(groups)):
         shifts[g] = solve_by_estimator(estimator, unknowns, factors, solution).values - solution.values
@@ -313,7 +410,7 @@ def sensitivity_shifts(equation: Equation, unknowns: Unknowns, solution: Solutio
     relative = equation.sensor.sensitivity_sigma
     if relative is None or not equation.base_channels:
         return np.zeros((0, len(unknowns)))
-    half = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    half = solution.whitening
     first = len(equation.channels) - len(equation.base_channels)
     shifts = np.zeros((len(relative), len(unknowns)))
     for k, spread in enumerate(relative):

@@ -220,8 +220,8 @@ class Rows:
     settled: the joint has travelled far enough since the segment began; good: its torque counts. share (K, n): how
     much of the torque counts in a fit, little where the robot rests. noise (K', width): how noise of the motion as
     large as that of the sensors changes some of the rows, where it was tried.
-    acceleration_changes (K'', n, width): how one standard deviation of noise in the acceleration of each joint changes
-    the rows `changed_rows` (K'',); noise is without it, except in balances, which hold no accelerations.
+    trials: accelerations whose noise is tried on some of the rows; noise is without that, except in balances, which
+    hold no accelerations. is_kept: whether `wide` stays as it is when the next rows are written.
     """
 
     log: int
@@ -235,8 +235,56 @@ class Rows:
     good: NDArray[np.bool_]
     share: Array
     noise: Array | None = None
-    acceleration_changes: Array | None = None
-    changed_rows: NDArray[np.int64] | None = None
+    trials: AccelerationTrials | None = None
+    is_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AccelerationTrials:
+    """How one standard deviation sigma (n,) of noise in the acceleration of each joint changes some rows of a window.
+
+    places (K,): of the rows in the window; instants (K,): of the samples in `prepared`, with stops (K, w, n).
+    """
+
+    equation: Equation
+    treatment: Treatment
+    sigma: Array
+    places: NDArray[np.int64]
+    prepared: PreparedWindow
+    stops: Array
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def select_rows(self, part: slice) -> AccelerationTrials | None:
+        """Those of a part of the window's rows, None where there are none."""
+        inside = np.flatnonzero((self.places >= part.start) & (self.places < part.stop))
+        if not len(inside):
+            return None
+        some = slice(int(inside[0]), int(inside[-1]) + 1)
+        prepared = PreparedWindow(0, self.prepared.motion[some], self.prepared.measured[some])
+        return replace(self, places=self.places[some], prepared=prepared, stops=self.stops[some])
+
+    def row_changes(self) -> Array:
+        """Changes (K n, width) of the rows, joint by joint; exact, as rows are linear in accelerations."""
+        equation, true = self.equation, self.prepared
+        if equation.only_rigid_rows_change_with_acceleration:  # all at once
+            x, n = true.motion, len(self.sigma)
+            a = x.a + np.concatenate([np.zeros((1, n)), np.diag(self.sigma)])[:, None]
+            q, v = (np.concatenate([y] * (n + 1)) for y in (x.q, x.v))
+            rows = equation.rigid_rows(Motion(np.arange(float(len(q))), q, v, a.reshape(-1, n)))
+            rows = rows.reshape(n + 1, len(x), -1)
+            return np.asarray((rows[1:] - rows[0]).reshape(n * len(x), -1))
+        n, x, K = len(self.sigma), true.motion, len(self)
+        t = (x.t + (x.t[-1] - x.t[0] + 1.0) * np.arange(n)[:, None]).ravel()
+        q, v, a, measured = (np.concatenate([y] * n) for y in (x.q, x.v, x.a, true.measured))
+        push, stops = np.repeat(np.diag(self.sigma), K, axis=0), np.concatenate([self.stops] * n)
+        memory = np.empty((2, n * K, equation.row_width))
+        plain, noisy = (
+            write_model_rows(equation, PreparedWindow(0, Motion(t, q, v, y), measured), stops, self.treatment, out)[1]
+            for y, out in zip((a, a + push), memory, strict=True)
+        )
+        return np.asarray(noisy - plain)
 
 
 def rows_of_log(
@@ -304,36 +352,21 @@ class RowTask:
         return Rows(
             self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], a, rows,
             self.settled[self.inside], self.good[self.inside], self.share[self.inside], noise,
-            *self._acceleration_noise_changes(places),
+            self._acceleration_trials(places), self.ends is not None or treatment.row_filter is not None,
         )  # fmt: skip
 
-    def _acceleration_noise_changes(
-        self, places: NDArray[np.int64]
-    ) -> tuple[Array, NDArray[np.int64]] | tuple[None, None]:
-        """Changes of rows by noise of the accelerations, exact as they are linear in these."""
-        cutoff, equation = self.treatment.cutoff, self.equation
+    def _acceleration_trials(self, places: NDArray[np.int64]) -> AccelerationTrials | None:
+        """Rows on which noise of the accelerations is tried."""
+        cutoff = self.treatment.cutoff
         if self.acceleration_sigma is None or cutoff is None or not len(places):
-            return None, None
+            return None
         step = max(1, int(self.treatment.row_writing_rate / (SWINGS * cutoff * self.treatment.decimation)))
         changed_rows = np.arange(min(step // 2, len(places) - 1), len(places), step)
         some = slice(int(places[changed_rows[0]]), int(places[changed_rows[-1]]) + 1, step * self.treatment.decimation)
         true = PreparedWindow(0, self.prepared.motion[some], self.prepared.measured[some])
-        if equation.only_rigid_rows_change_with_acceleration:  # all at once
-            x, n = true.motion, len(self.acceleration_sigma)
-            a = x.a + np.concatenate([np.zeros((1, n)), np.diag(self.acceleration_sigma)])[:, None]
-            q, v = (np.concatenate([y] * (n + 1)) for y in (x.q, x.v))
-            rows = equation.rigid_rows(Motion(np.arange(float(len(q))), q, v, a.reshape(-1, n)))
-            rows = rows.reshape(n + 1, len(x), -1)
-            return (rows[1:] - rows[0]).swapaxes(0, 1), changed_rows
-        stops, memory = self.stops[some], np.empty((2, len(changed_rows), equation.row_width))
-        plain = write_model_rows(equation, true, stops, self.treatment, memory[0])[1]
-        acceleration_changes = np.empty((len(changed_rows), len(self.acceleration_sigma), plain.shape[1]))
-        for k, sigma in enumerate(self.acceleration_sigma):
-            a = true.motion.a.copy()
-            a[:, k] += sigma
-            other = replace(true, motion=replace(true.motion, a=a))
-            acceleration_changes[:, k] = write_model_rows(equation, other, stops, self.treatment, memory[1])[1] - plain
-        return acceleration_changes, changed_rows
+        return AccelerationTrials(
+            self.equation, self.treatment, self.acceleration_sigma, changed_rows, true, self.stops[some]
+        )
 
     def _row_changes_by_noise(self) -> Array:
         """Changes of rows by further noise, along pieces of the window."""

@@ -10,11 +10,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError, LoopError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.regression.equation import Equation, Unknowns
-from dynid.identifiability.numeric import find_by_qr, random_samples
+from dynid.identifiability.numeric import TOLERANCE, find_by_qr, random_samples
 from dynid.identifiability.relations import Regrouping
 from dynid.logs.survey import standing_range
 from dynid.messages import Message
@@ -53,14 +54,15 @@ class Constraints:
     right: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """Values x = free @ u + fixed of all unknowns; noise (channels,): standard deviation of each channel's rows.
 
     R (r, r) is the triangular factor of the weighted rows in u, so that the covariance of u is (R'R)^-1;
-    singular: singular values of the weighted rows in x; regrouping: what the data could tell apart, as a
-    regrouping of the unknowns (None: all of them); prior: further rows that took part; own_covariance: that of a
-    user's estimator.
+    regrouping: what the data could tell apart, as a regrouping of the unknowns (None: all of them); prior: further
+    rows that took part; own_covariance: that of a user's estimator. merged: where unknowns are many, a triangular
+    factor (r, r) of the same rows with the u in another order, and the rank (r,) of each in it: mostly zeros, as
+    what only one channel has comes first.
     """
 
     values: Array
@@ -68,17 +70,22 @@ class Solution:
     free: Array
     fixed: Array
     R: Array
-    singular: Array
     regrouping: Regrouping | None
     residual_squares: Array
     counts: Array
     prior: tuple[Array, Array] | None = None
     own_covariance: Array | None = None
+    merged: tuple[Array, Indices] | None = None
 
     @property
     def rank(self) -> int:
         """Rank of the weighted matrix."""
         return len(self.R)
+
+    @cached_property
+    def singular(self) -> Array:
+        """Singular values of the weighted rows in u."""
+        return np.asarray(np.linalg.svd(self.R, compute_uv=False), dtype=np.float64)
 
     @property
     def condition(self) -> float:
@@ -90,18 +97,56 @@ class Solution:
         """Condition number of what was solved, every column in units of its own size: independent of units."""
         if not len(self.R):
             return 1.0
+        if is_selection(self.free):
+            return float(np.linalg.cond(self.R / np.linalg.norm(self.R, axis=0)))
         size = np.linalg.norm(self.R @ self.free.T, axis=0)
         basis = np.linalg.qr(np.where(size > 0.0, size, 1.0)[:, None] * self.free)[1]
         return float(np.linalg.cond(np.linalg.solve(basis.T, self.R.T)))
 
-    @property
+    @cached_property
     def covariance(self) -> Array:
         """Covariance of the values if residuals were white: the naive one."""
         if self.own_covariance is not None:
             return self.own_covariance
-        inverse = scipy.linalg.solve_triangular(self.R, np.eye(len(self.R)))
-        half = self.free @ inverse
-        return np.asarray(half @ half.T)
+        return np.asarray(self.whitening @ self.whitening.T)
+
+    @cached_property
+    def whitening(self) -> Array:
+        """Matrix (unknowns, r) free @ R^-1: unknowns of whitened ones, whose covariance is the identity."""
+        return _spread(self.free, scipy.linalg.solve_triangular(self.R, np.eye(self.rank)))
+
+    @cached_property
+    def sparse_whitening(self) -> Array:
+        """The same for other whitened unknowns, turned, with as many zeros as can be."""
+        if self.merged is None:
+            return self.whitening
+        T, rank = self.merged
+        return _spread(self.free, scipy.linalg.solve_triangular(T, np.eye(self.rank))[rank])
+
+    def turn_whitened(self, steps: Array) -> Array:
+        """Whitened unknowns (..., r) from those of `sparse_whitening`."""
+        if self.merged is None:
+            return steps
+        T, rank = self.merged
+        return np.asarray(scipy.linalg.solve_triangular(T, steps.T)[rank].T @ self.R.T)
+
+
+def _spread(free: Array, inverse: Array) -> Array:
+    """Product free @ inverse."""
+    if not is_selection(free):
+        return np.asarray(free @ inverse)
+    spread = np.zeros(free.shape)
+    spread[np.argmax(free, axis=0)] = inverse
+    return spread
+
+
+def is_selection(free: Array) -> bool:
+    """Whether the columns of a matrix are some of those of the identity, in their order."""
+    if free.shape[1] > len(free):
+        return False
+    at = np.argmax(free, axis=0) if free.size else np.zeros(0, dtype=np.int64)
+    ones = free[at, np.arange(free.shape[1])]
+    return bool((ones == 1.0).all() and np.count_nonzero(free) == free.shape[1] and (np.diff(at) > 0).all())
 
 
 def solve(
@@ -126,25 +171,29 @@ def solve(
     floor = FLOOR * np.maximum(size, SILENT * size.max()) + 1e-300
     fixed_noise = noise is not None
     noise = np.ones(channels) if noise is None else noise
-    regrouping, known = None, False
-    solution = None
-    rows = ChannelRows.from_factors(unknowns, factors)
+    tied = prior is not None or (constraints is not None and len(constraints.matrix) > 0)
+    rows, solution = ChannelRows.from_factors(unknowns, factors), None
+    merged = MergedRows.from_channels(rows, unknowns, factors, noise) if rows.is_joined and not tied else None
+    regrouping, known = (None, False) if merged is None else (merged.regrouping, True)
     for _ in range(1 if fixed_noise else ITERATIONS if weighted else 2):
-        A, b = rows.stack(noise)
-        if prior is not None:
-            A, b = np.concatenate([A, prior[0]]), np.concatenate([b, prior[1]])
-        if not known:
-            regrouping, known = find_regrouping(A, constraints), True
-        solution = _solve_once(
-            A, b, unknowns, factors, noise=noise, regrouping=regrouping, constraints=constraints, counts=counts
-        )
+        if merged is not None:
+            solution = merged.solve(noise, counts)
+        else:
+            A, b = rows.stack(noise)
+            if prior is not None:
+                A, b = np.concatenate([A, prior[0]]), np.concatenate([b, prior[1]])
+            if not known:
+                regrouping, known = find_regrouping(A, constraints), True
+            solution = _solve_once(
+                A, b, unknowns, factors, noise=noise, regrouping=regrouping, constraints=constraints, counts=counts
+            )
         found = np.maximum(channel_noise(solution) if weighted else pooled_noise(solution), floor)
         change = np.abs(np.log(found / noise)).max()
         if fixed_noise or change < SETTLED:
             break
         noise = found
     assert solution is not None
-    return replace(solution, prior=prior)
+    return replace(solution, prior=prior, R=_triangle(solution.R))
 
 
 def stack_weighted_rows(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, Array]:
@@ -160,20 +209,88 @@ class ChannelRows:
     count: int
 
     @staticmethod
-    def from_factors(unknowns: Unknowns, factors: Factors) -> ChannelRows:
-        """Rows of every log and channel; where unknowns are many, those of a channel on the same ones joined."""
+    def from_factors(unknowns: Unknowns, factors: Factors, *, join: bool = False) -> ChannelRows:
+        """Rows of every log and channel; where unknowns are many or so asked, those of a channel on the same joined."""
         parts, count = list[tuple[int, Indices, Array]](), len(unknowns)
         for log, of_log in factors.items():
             for c, factor in enumerate(of_log):
                 place = unknowns.place[log, unknowns.channels[c]]
                 used = np.append(place >= 0, True)
                 parts.append((c, np.append(place, count)[used], factor.R[:, used]))
-        return ChannelRows(tuple(parts if count < MANY else _join_logs(parts, count + 1)), count)
+        join = join or count >= MANY
+        return ChannelRows(tuple(_join_logs(parts, count + 1) if join else parts), count)
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether rows were joined, as unknowns are many."""
+        return self.count >= MANY
 
     def stack(self, noise: Array) -> tuple[Array, Array]:
         """Rows (k, unknowns) divided by the noise (channels,), and right sides (k,)."""
         both = stack_rows([(columns, rows / noise[c]) for c, columns, rows in self.parts], self.count + 1)
         return both[:, :-1], both[:, -1]
+
+    def merge(self, noise: Array) -> tuple[Array, Indices]:
+        """Triangular factor of the rows and right sides, and the rank (unknowns + 1,) of every column in it."""
+        return merge_triangles([(columns, rows / noise[c]) for c, columns, rows in self.parts], self.count + 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergedRows:
+    """Rows of many unknowns that are merged into a triangle, with the unknowns in the order in which this is cheap.
+
+    regrouping: of all unknowns; rows: on those that are kept of them.
+    """
+
+    rows: ChannelRows
+    regrouping: Regrouping | None
+    unknowns: Unknowns
+    factors: Factors
+
+    @staticmethod
+    def from_channels(rows: ChannelRows, unknowns: Unknowns, factors: Factors, noise: Array) -> MergedRows:
+        """Rows of all unknowns, or of those that the data tell apart."""
+        triangle, rank = rows.merge(noise)
+        if _is_surely_regular(triangle[:-1, :-1]):
+            return MergedRows(rows, None, unknowns, factors)
+        regrouping = find_regrouping(triangle[:, rank[:-1]], None)
+        if regrouping is not None:
+            kept = set(regrouping.kept)
+            some = unknowns.without_unknowns([k for k in range(len(unknowns)) if k not in kept])
+            rows = ChannelRows.from_factors(some, factors, join=True)
+        return MergedRows(rows, regrouping, unknowns, factors)
+
+    def solve(self, noise: Array, counts: Array) -> Solution:
+        """Weighted least squares with the noise (channels,); its R has the columns of the unknowns, unordered."""
+        triangle, rank = self.rows.merge(noise)
+        u = scipy.linalg.solve_triangular(triangle[:-1, :-1], triangle[:-1, -1])[rank[:-1]]
+        values = np.zeros(len(self.unknowns))
+        values[slice(None) if self.regrouping is None else list(self.regrouping.kept)] = u
+        squares = _residual_squares(self.unknowns, self.factors, values, len(noise))
+        R, merged = triangle[:-1, rank[:-1]], (triangle[:-1, :-1], rank[:-1])
+        free, none = _free_directions(len(self.unknowns), self.regrouping, None)
+        return Solution(values, noise, free, none, R, self.regrouping, squares, counts, merged=merged)
+
+
+def _is_surely_regular(R: Array) -> bool:
+    """Whether no column of a triangular matrix comes near to being dependent, whatever the order: a sufficient test.
+
+    In columns of unit norm, the least singular value is at least one over the norm of the inverse.
+    """
+    norm = np.linalg.norm(R, axis=0)
+    if not norm.min(initial=np.inf) > 1e-10 * norm.max(initial=0.0):
+        return False
+    inverse, info = scipy.linalg.lapack.dtrtri(R / norm)
+    return info == 0 and bool(np.linalg.norm(inverse) < 0.1 / TOLERANCE)
+
+
+def _residual_squares(unknowns: Unknowns, factors: Factors, values: Array, channels: int) -> Array:
+    """Sums of squared residuals (channels,) of values."""
+    squares = np.zeros(channels)
+    for log, of_log in factors.items():
+        for c, factor in enumerate(of_log):
+            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, values))
+    return squares
 
 
 def _join_logs(parts: Sequence[tuple[int, Indices, Array]], count: int) -> list[tuple[int, Indices, Array]]:
@@ -198,9 +315,12 @@ def _triangle(rows: Array) -> Array:
 
 
 def _rank_columns(parts: Sequence[Indices], count: int) -> tuple[Indices, Indices]:
-    """Rank (count,) of every column, those that few parts have first, and how many have it."""
+    """Rank (count,) of every column, those that few parts have first, part by part, and how many have it."""
     seen, rank = np.bincount(np.concatenate(parts), minlength=count), np.empty(count, dtype=np.int64)
-    rank[np.argsort(seen, kind="stable")] = np.arange(count)
+    whose = np.zeros(count, dtype=np.int64)
+    for k, columns in enumerate(parts):
+        whose[columns] = k
+    rank[np.lexsort((whose, seen))] = np.arange(count)
     return rank, seen
 
 
@@ -217,23 +337,31 @@ def stack_rows(parts: Sequence[tuple[Indices, Array]], count: int) -> Array:
             wide[start : start + len(rows), columns] = rows
             start += len(rows)
         return wide
+    total, rank = merge_triangles(parts, count)
+    return np.asarray(total[:, rank])
+
+
+def merge_triangles(parts: Sequence[tuple[Indices, Array]], count: int) -> tuple[Array, Indices]:
+    """Triangular factor of the rows of parts, with columns in another order, and the rank (count,) of each in it."""
     rank, seen = _rank_columns([columns for columns, _ in parts], count)
-    total = np.zeros((count, count), order="F")
-    for columns, rows in parts:
+    total, group = np.zeros((count, count), order="F"), np.arange(count)
+    for columns, rows in sorted(parts, key=lambda part: len(part[0])):  # small ones first: they fill little
         turned = np.argsort(rank[columns])
         at, triangle = rank[columns[turned]], _triangle(rows[:, turned])
         alone = min(int(np.count_nonzero(seen[columns] == 1)), len(triangle))
         total[at[:alone, None], at] = triangle[:alone]
-        rest = triangle[alone:, alone:]
+        rest, at = triangle[alone:, alone:], at[alone:]
         if rest.size:
-            first = int(at[alone])
-            wide = np.zeros((len(rest), count - first), order="F")
-            wide[:, at[alone:] - first] = rest
-            corner = np.asfortranarray(total[first:, first:])
-            merged, *_, info = scipy.linalg.lapack.dtpqrt(min(wide.shape), min(32, count - first), corner, wide)
+            joined = np.isin(group, group[at])  # columns that rows so far have beside these
+            group[joined] = group[at[0]]
+            beside = np.flatnonzero(joined & (np.arange(count) >= at[0]))
+            wide = np.zeros((len(rest), len(beside)), order="F")
+            wide[:, np.searchsorted(beside, at)] = rest
+            corner = np.asfortranarray(total[np.ix_(beside, beside)])
+            merged, *_, info = scipy.linalg.lapack.dtpqrt(min(wide.shape), min(32, len(beside)), corner, wide)
             assert info == 0
-            total[first:, first:] = merged
-    return np.asarray(total[:, rank])
+            total[np.ix_(beside, beside)] = merged
+    return total, rank
 
 
 def find_regrouping(A: Array, constraints: Constraints | None) -> Regrouping | None:
@@ -273,18 +401,23 @@ def regroup_above_noise(
     if constraints is not None and len(constraints.matrix):
         A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
     Q, noise, kept, dropped, clear = np.zeros((len(A), count)), np.zeros((len(D), count)), list[int](), list[int](), 0
-    for k in np.argsort(~minor, kind="stable").tolist():
-        x, d, used = A[:, k], D[:, k], slice(0, clear)
-        for _ in range(2):
-            share = Q[:, used].T @ x
-            x, d = x - Q[:, used] @ share, d - noise[:, used] @ share
-        power = float(x @ x)
-        is_clear = power > CLEAR * float(d @ d)
-        (kept if is_clear or minor[k] else dropped).append(k)
-        if is_clear:
-            size = np.sqrt(power) + 1e-300
-            Q[:, clear], noise[:, clear] = x / size, d / size
-            clear += 1
+    for some in (np.flatnonzero(minor), np.flatnonzero(~minor)):
+        lead = _lead_above_noise(A[:, some], D[:, some], Q[:, :clear], noise[:, :clear])
+        kept += some[: lead[0].shape[1]].tolist()
+        Q[:, clear : clear + lead[0].shape[1]], noise[:, clear : clear + lead[0].shape[1]] = lead
+        clear += lead[0].shape[1]
+        for k in some[lead[0].shape[1] :].tolist():
+            x, d, used = A[:, k], D[:, k], slice(0, clear)
+            for _ in range(2):
+                share = Q[:, used].T @ x
+                x, d = x - Q[:, used] @ share, d - noise[:, used] @ share
+            power = float(x @ x)
+            is_clear = power > CLEAR * float(d @ d)
+            (kept if is_clear or minor[k] else dropped).append(k)
+            if is_clear:
+                size = np.sqrt(power) + 1e-300
+                Q[:, clear], noise[:, clear] = x / size, d / size
+                clear += 1
     if not dropped:
         return None
     kept.sort()
@@ -293,6 +426,26 @@ def regroup_above_noise(
     for k in dropped:
         matrix[:, k] = _column_shares_above_noise(parts, kept, k, count)
     return Regrouping(tuple(kept), matrix)
+
+
+def _lead_above_noise(A: Array, D: Array, Q: Array, noise: Array) -> tuple[Array, Array]:
+    """Directions of the first columns of A, as far as all of them stand clear of D, and their noise; all at once.
+
+    After those of Q, with their noise. What is left of column k after those before is R_kk times direction k.
+    """
+    for _ in range(2):
+        share = Q.T @ A
+        A, D = A - Q @ share, D - noise @ share
+    own, R = np.linalg.qr(A)
+    size, norm = np.abs(np.diag(R)), np.linalg.norm(A, axis=0)
+    first = int(np.argmin(np.append(size > ROUNDING * norm[: len(size)], False)))
+    found = scipy.linalg.solve_triangular(R[:first, :first], D[:, :first].T, trans="T").T
+    clear = int(np.argmin(np.append(CLEAR * (found**2).sum(axis=0) < 1.0, False)))
+    return own[:, :clear], found[:, :clear]
+
+
+ROUNDING = 1e-9
+"""Share of a column's norm below which what is left of it may be rounding: there nothing is divided by it."""
 
 
 def _column_shares_above_noise(parts: list[NoisyRows], kept: list[int], k: int, count: int) -> Array:
@@ -352,13 +505,8 @@ def _solve_once(
     Q, R = np.linalg.qr(reduced / scale)
     u = scipy.linalg.solve_triangular(R, Q.T @ right) / scale
     values = free @ u + fixed
-    squares = np.zeros(len(noise))
-    for log, of_log in factors.items():
-        for c, factor in enumerate(of_log):
-            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, values))
-    R = R * scale
-    singular = np.linalg.svd(R, compute_uv=False)
-    return Solution(values, noise, free, fixed, R, singular, regrouping, squares, counts)
+    squares = _residual_squares(unknowns, factors, values, len(noise))
+    return Solution(values, noise, free, fixed, R * scale, regrouping, squares, counts)
 
 
 def _free_directions(count: int, regrouping: Regrouping | None, constraints: Constraints | None) -> tuple[Array, Array]:
@@ -474,10 +622,7 @@ def solve_by_estimator(estimator: Estimator, unknowns: Unknowns, factors: Factor
     if spread is not None:
         covariance = np.zeros((len(unknowns), len(unknowns)))
         covariance[np.ix_(kept, kept)] = spread
-    squares = np.zeros(len(plain.noise))
-    for log, of_log in factors.items():
-        for c, factor in enumerate(of_log):
-            squares[c] += factor.residual_squares(unknowns.values_of_channel(log, c, values))
+    squares = _residual_squares(unknowns, factors, values, len(plain.noise))
     return replace(plain, values=values, residual_squares=squares, own_covariance=covariance)
 
 
@@ -585,20 +730,36 @@ def structurally_independent_columns(
     An offset joins a mass that gravity pulls along its joint; a position-dependent torque joins gravity's.
     """
     motion, stops = _random_motion(equation, unknowns, seed)
-    rows = _channel_rows(equation, unknowns, 0, motion, stops)
+    parts, count = _channel_rows(equation, unknowns, 0, motion, stops), len(unknowns)
     # offsets of further logs stand for themselves: what holds for the first log's holds for theirs
-    others = np.setdiff1d(np.arange(len(unknowns)), unknowns.place[0][unknowns.place[0] >= 0])
-    if len(others):
-        rows.append(np.eye(len(unknowns))[others])
-    found = find_by_qr(np.concatenate(rows))
+    others = np.setdiff1d(np.arange(count), unknowns.place[0][unknowns.place[0] >= 0])
+    parts += [(others[[k]], np.ones((1, 1))) for k in range(len(others))]
+    if count > MANY:
+        triangle, rank = merge_triangles(parts, count)
+        if _is_surely_regular(triangle):
+            return tuple(range(count)), np.eye(count)
+        found = find_by_qr(triangle[:, rank])
+    else:
+        found = find_by_qr(stack_rows(parts, count))
     return found.regrouping.kept, found.regrouping.matrix
 
 
 def random_rows(equation: Equation, unknowns: Unknowns) -> list[Array]:
     """Rows (N, unknowns) of every channel on random motion, of all logs."""
     logs = len(unknowns.place)
-    written = [_channel_rows(equation, unknowns, log, *_random_motion(equation, unknowns, log)) for log in range(logs)]
+    written = [
+        _spread_rows(_channel_rows(equation, unknowns, log, *_random_motion(equation, unknowns, log)), len(unknowns))
+        for log in range(logs)
+    ]
     return [np.concatenate(of_channel) for of_channel in zip(*written, strict=True)]
+
+
+def _spread_rows(parts: Sequence[tuple[Indices, Array]], count: int) -> list[Array]:
+    """Rows (N, count) of parts (columns, rows) on all columns."""
+    spread = [np.zeros((len(rows), count)) for _, rows in parts]
+    for wide, (columns, rows) in zip(spread, parts, strict=True):
+        wide[:, columns] = rows
+    return spread
 
 
 def regrouping_of_standing_joints(
@@ -629,7 +790,8 @@ def random_rows_with_held_joints(state: State, unknowns: Unknowns) -> list[list[
             still, posture = where[log]
             q[:, still], v[:, still], a[:, still] = posture[still], 0.0, 0.0
             stops[:, :, ~(equation.transmission[:, ~still] != 0.0).any(axis=1)] = 0.0
-        rows.append(_channel_rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops))
+        parts = _channel_rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops)
+        rows.append(_spread_rows(parts, len(unknowns)))
     return rows
 
 
@@ -650,16 +812,19 @@ def _random_motion(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[M
     return motion, np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
 
 
-def _channel_rows(equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array) -> list[Array]:
-    """Rows (N, unknowns) of every channel; 2 N of them where the block `rest`, which is 0 in motion, is used."""
+def _channel_rows(
+    equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array
+) -> list[tuple[Indices, Array]]:
+    """Unknowns (k,) of every channel, and rows (N, k) on them.
+
+    2 N of them where the block `rest`, which is 0 in motion, is used.
+    """
     wide = equation.write_torque_rows(motion, stops, None)
     if (unknowns.place[log, equation.columns_by_friction_block.get("rest", [])] >= 0).any():
         still = Motion(motion.t, motion.q, np.zeros_like(motion.v), np.zeros_like(motion.a))
         wide = np.concatenate([wide, equation.write_torque_rows(still, np.ascontiguousarray(stops[::-1]), None)])
-    rows = []
+    parts = []
     for channel in (*equation.torque_channels, *equation.base_channels):
         place = unknowns.place[log, channel.columns]
-        own = np.zeros((len(wide), len(unknowns)))
-        own[:, place[place >= 0]] = channel.rows_in_wide(wide)[:, :-1][:, place >= 0]
-        rows.append(own)
-    return rows
+        parts.append((place[place >= 0], channel.rows_in_wide(wide)[:, :-1][:, place >= 0]))
+    return parts

@@ -191,14 +191,12 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
         noise[c] = max(np.sqrt(squares[c] / max(counts[c] - R_ii.shape[1], 1.0)), least)
         R[own, own] = R_ii / noise[c]
         R[own, later] = Q.T @ A[:, later] / noise[c]
-    singular = np.asarray(np.linalg.svd(R, compute_uv=False), dtype=np.float64)
     return Solution(
         levels.unknowns_from_blocks @ z,
         noise,
         levels.unknowns_from_blocks,
         np.zeros(count),
         R,
-        singular,
         None,
         squares,
         counts,
