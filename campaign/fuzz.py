@@ -39,7 +39,7 @@ import numpy as np
 
 from campaign import files
 
-SECONDS, MEGABYTES, LINES = 10.0, 1024, 12
+SECONDS, MEGABYTES, LINES, CHARACTERS = 10.0, 1024, 12, 20_000
 _ADDRESS_SPACE = 8 << 30
 _MOST_SECONDS = 30
 ROWS, LONG_ROWS = 120, 300
@@ -81,6 +81,8 @@ class Outcome:
             return f"chatter of libraries ({self.words[0]})"
         if self.code == 2 and not 1 <= self.errors.count("\n") <= LINES:
             return f"refused in {self.errors.count(chr(10))} lines ({self.words[0]})"
+        if len(self.errors) > CHARACTERS:
+            return f"a message of {CHARACTERS} characters and more ({self.words[0]})"
         if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", self.errors + self.output):
             return f"control characters in the output ({self.words[0]})"
         strangers = [name for name in self.written if name not in expected]
@@ -537,13 +539,6 @@ def make_case(seed: int, folder: Path) -> Case:
     return GENERATORS[seed % len(GENERATORS)](rng, folder)
 
 
-def check(seed: int, folder: Path) -> Judged:
-    """Make case `seed` in an empty folder and run it in a fork of its own."""
-    words, expected = make_case(seed, folder)
-    outcome = run(words, folder)
-    return Judged(seed, GENERATORS[seed % len(GENERATORS)].__name__, outcome, outcome.cause(expected), folder)
-
-
 def check_all(seeds: Sequence[int], place: Path) -> Iterator[Judged]:
     """Make and run cases one after the other in one fork, which costs less than a fork for each; all of them judged.
 
@@ -563,7 +558,7 @@ def _check_again(found: Judged, place: Path) -> Judged:
     """Run a case that failed among others in a fork of its own; limits of time and memory hold for that."""
     folder = place / f"{found.seed} alone"
     folder.mkdir()
-    alone = check(found.seed, folder)
+    alone = next(_check_until_failure([found.seed], folder))
     if alone.cause or found.cause.startswith("over "):
         return alone
     return replace(found, cause=f"{found.cause}, only after other cases")
