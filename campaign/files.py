@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import sys
@@ -237,14 +238,21 @@ def _hdf5(path: Path, log: dict[str, Any], rng: np.random.Generator) -> None:
             file[name] = x
 
 
+@functools.cache
+def _message_types() -> Any:
+    """The types of ROS messages, which take tens of milliseconds to make."""
+    from rosbags.typesys import Stores, get_typestore
+
+    return get_typestore(Stores.LATEST)
+
+
 def _bag(path: Path, log: dict[str, Any], rng: np.random.Generator) -> None:
     """A bag of JointState messages: stamps, names and lengths may be anything."""
     import shutil
 
     from rosbags.rosbag2 import StoragePlugin, Writer
-    from rosbags.typesys import Stores, get_typestore
 
-    types = get_typestore(Stores.LATEST)
+    types = _message_types()
     Time, Header, State = (
         types.types[name]
         for name in ("builtin_interfaces/msg/Time", "std_msgs/msg/Header", "sensor_msgs/msg/JointState")

@@ -1,4 +1,4 @@
-"""Hostile files, options and command lines, each run in a forked process; recorded, resumable, sorted by cause.
+"""Hostile files, options and command lines, run in forked processes; recorded, resumable, sorted by cause.
 
 `python -m campaign.fuzz 100000 --out out/fuzz` goes on where it was stopped. Each case is one seed. A failure is a
 traceback, an exit code other than 0, 1, 2, a signal, more than 10 s of processor time, more than 1 GB of memory, a
@@ -22,6 +22,7 @@ import os
 import pkgutil
 import re
 import resource
+import select
 import shutil
 import signal
 import struct
@@ -30,16 +31,21 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from campaign import files
 
-SECONDS, MEGABYTES, LINES = 10.0, 1024, 12
+SECONDS, MEGABYTES, LINES, CHARACTERS = 10.0, 1024, 12, 20_000
 _ADDRESS_SPACE = 8 << 30
+_MOST_SECONDS = 30
+ROWS, LONG_ROWS = 120, 300
+"""Rows of most logs, and of some."""
+BATCH = 500
+"""Cases that share a fork."""
 _STACK_PLACE = re.compile(r'File "[^"]*?/(?:src|site-packages)/([^"]+)", line \d+, in (\S+)')
 
 
@@ -75,13 +81,15 @@ class Outcome:
             return f"chatter of libraries ({self.words[0]})"
         if self.code == 2 and not 1 <= self.errors.count("\n") <= LINES:
             return f"refused in {self.errors.count(chr(10))} lines ({self.words[0]})"
+        if len(self.errors) > CHARACTERS:
+            return f"a message of {CHARACTERS} characters and more ({self.words[0]})"
         if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", self.errors + self.output):
             return f"control characters in the output ({self.words[0]})"
         strangers = [name for name in self.written if name not in expected]
         return f"wrote {strangers[0][-20:]} unasked ({self.words[0]})" if strangers else ""
 
 
-def run(words: Sequence[str], folder: Path, *, seconds: int = 30) -> Outcome:
+def run(words: Sequence[str], folder: Path, *, seconds: int = _MOST_SECONDS) -> Outcome:
     """Run a command in a fork of this process, in a folder, with limits; the parent should have imported all."""
     before = _list_files(folder)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -116,37 +124,48 @@ def _run_child(words: Sequence[str], folder: Path, out: int, err: int, seconds: 
     """Be the command, and end the process."""
     code = 99
     try:
-        os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nowhere, 0), (out, 1), (err, 2)):
-            os.dup2(source, target)
+        _set_limits()
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
-        os.chdir(folder)
-        for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-            stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)
-            setattr(sys, name, stream)
-            setattr(sys, f"__{name}__", stream)
-        sys.argv = ["dynid", *words]
-        from dynid.cli import main
-
-        try:
-            main()
-            code = 0
-        except SystemExit as left:
-            code = left.code if isinstance(left.code, int) else int(left.code is not None)
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-            code = 98
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
+        code = _run_command(words, folder, out, err)
     finally:
         os._exit(code)
+
+
+def _set_limits() -> None:
+    """Limit memory, files and core dumps of this process, and detach it from the terminal."""
+    os.setsid()
+    for name, value in (("CORE", 0), ("AS", _ADDRESS_SPACE), ("FSIZE", 1 << 30)):
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+
+def _run_command(words: Sequence[str], folder: Path, out: int, err: int) -> int:
+    """Run a command in this process, with its streams in files: its exit code, 98 for an exception."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nowhere, 0), (out, 1), (err, 2)):
+        os.dup2(source, target)
+    os.close(nowhere)
+    os.chdir(folder)
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    sys.argv = ["dynid", *words]
+    from dynid.cli import main
+
+    code = 0
+    try:
+        main()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else int(left.code is not None)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        code = 98
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return code
 
 
 # What is damaged, and how it is run. A case is a function of a generator and an empty folder: command line and outputs.
@@ -172,7 +191,7 @@ def damaged_log(rng: np.random.Generator, folder: Path) -> Case:
         if (folder / "file.folder").exists():
             shutil.rmtree(folder / "file.folder")
     (folder / "arm.toml").write_text(files.TABLE)
-    if rng.random() < 0.15:
+    if rng.random() < 0.3:
         return ["inspect", "arm.toml", path.name], ()
     return ["identify", "arm.toml", path.name, *files.options(rng, path.name)], ()
 
@@ -214,7 +233,7 @@ def damaged_robot(rng: np.random.Generator, folder: Path) -> Case:
         (folder / "log.csv").write_bytes(files.text(files.columns(rng)))
         words += ["log.csv", *(["--friction", "viscous"] if command == "identify" else [])]
     if command == "excite":
-        words += ["--time-budget", "0.2", "--starts", "1", "--duration", "2", "--acceleration", "5", "--velocity", "1"]
+        words += ["--time-budget", "0.05", "--starts", "1", "--duration", "2", "--acceleration", "5", "--velocity", "1"]
     return words, ()
 
 
@@ -248,19 +267,17 @@ def damaged_mesh(rng: np.random.Generator, folder: Path) -> Case:
         data = raw[: int(rng.integers(len(raw)))]
     name = f"shape.{kind}"
     (folder / name).write_bytes(data)
-    if rng.random() < 0.7:
+    few = ["--time-budget", "0.001", "--starts", "1", "--duration", "2", "--acceleration", "5", "--velocity", "1"]
+    kind_of_robot = rng.random()
+    if kind_of_robot < 0.6:  # the mesh is read before the search begins; a single harmonic ends that at once
         shape = f'<collision><geometry><mesh filename="{name}"/></geometry></collision></link>\n  <joint name="a"'
         (folder / "robot.urdf").write_text(files.URDF.replace('</link>\n  <joint name="a"', shape, 1))
-        words = ["excite", "robot.urdf"]
-    else:
-        text = files.MJCF.replace("<worldbody>", f'<asset><mesh name="m" file="{name}"/></asset><worldbody>')
-        geom = '<geom type="mesh" mesh="m"/>'
-        text = text.replace('<inertial pos="0 0 0" mass="2" diaginertia="0.1 0.1 0.1"/>', geom)
-        (folder / "robot.xml").write_text(text)
-        words = ["excite" if rng.random() < 0.3 else "check", "robot.xml"]
-    if words[0] == "excite":
-        words += ["--time-budget", "0.1", "--starts", "1", "--duration", "2", "--acceleration", "5", "--velocity", "1"]
-    return words, ()
+        return ["excite", "robot.urdf", *few, *(["--harmonics", "1"] if kind_of_robot < 0.52 else [])], ()
+    text = files.MJCF.replace("<worldbody>", f'<asset><mesh name="m" file="{name}"/></asset><worldbody>')
+    geom = '<geom type="mesh" mesh="m"/>'
+    text = text.replace('<inertial pos="0 0 0" mass="2" diaginertia="0.1 0.1 0.1"/>', geom)
+    (folder / "robot.xml").write_text(text)
+    return (["excite", "robot.xml", *few] if rng.random() < 0.1 else ["check", "robot.xml"]), ()
 
 
 def _box_mesh() -> dict[str, bytes]:
@@ -310,7 +327,7 @@ _SIDE_FILES: dict[str, tuple[str, list[str]]] = {
     "cell.toml": (
         "[[box]]\nname = 'table'\nsize = [0.4, 0.4, 0.4]\nposition = [1.2, 0.0, 0.0]\n[[sphere]]\nname = 'ball'\n"
         "radius = 0.1\nposition = [0.0, 0.0, 2.0]\n",
-        ["excite", "arm.toml", "--time-budget", "0.1", "--starts", "1", "--duration", "2", "--acceleration", "5",
+        ["excite", "arm.toml", "--time-budget", "0.01", "--starts", "1", "--duration", "2", "--acceleration", "5",
          "--velocity", "1", "--obstacles"],
     ),
     "values.json": ('{"XX1": 0.1, "M1": 3.0, "MX1": -0.2, "ZZ2": 1e-3}', ["base", "arm.toml", "--values"]),
@@ -383,7 +400,7 @@ def odd_command_line(rng: np.random.Generator, folder: Path) -> Case:
     if command == "identify" and rng.random() < 0.8:
         words += ["--friction", "none"]
     if command == "excite":
-        words += ["--time-budget", "0.2", "--starts", "1"]
+        words += ["--time-budget", "0.05", "--starts", "1"]
     for _ in range(int(rng.integers(1, 4))):
         name, flag = commands[command][int(rng.integers(len(commands[command])))]
         if name in ("--help", "--json", "--out", "--report", "--urdf", "--interactive"):
@@ -400,7 +417,7 @@ def odd_command_line(rng: np.random.Generator, folder: Path) -> Case:
 def large_or_repetitive(rng: np.random.Generator, folder: Path) -> Case:
     """Content that costs a careless parser quadratic time: long cells, headers, many columns, blank lines."""
     (folder / "arm.toml").write_text(files.TABLE)
-    size = int(rng.choice([1000, 20_000, 150_000]))
+    size = int(rng.choice([1000, 20_000, 150_000], p=[0.5, 0.3, 0.2]))
     unit = str(
         rng.choice([".", " ", "a.", "a,", ",", '"', "q1,", "/", "_", "(", "[rad]", "0", "9", "\t", "\r", ";", "e"])
     )
@@ -420,12 +437,13 @@ def large_or_repetitive(rng: np.random.Generator, folder: Path) -> Case:
     data = "\n".join([head, *rows]).encode()
     packed = rng.random() < 0.3
     (folder / ("log.csv.gz" if packed else "log.csv")).write_bytes(gzip.compress(data, 1) if packed else data)
-    return ["identify", "arm.toml", "log.csv.gz" if packed else "log.csv", "--friction", "none"], ()
+    words = ["identify", "arm.toml", "log.csv.gz" if packed else "log.csv", "--friction", "none"]
+    return (["inspect", *words[1:3]] if rng.random() < 0.5 else words), ()
 
 
 GENERATORS: tuple[Callable[[np.random.Generator, Path], Case], ...] = (
-    damaged_log, damaged_log, damaged_log, damaged_robot, damaged_robot, damaged_mesh, damaged_result,
-    odd_command_line, odd_command_line, large_or_repetitive, damaged_side_file,
+    damaged_log, damaged_log, damaged_log, damaged_robot, damaged_robot, damaged_robot, damaged_mesh, damaged_result,
+    odd_command_line, odd_command_line, odd_command_line, large_or_repetitive, damaged_side_file, damaged_side_file,
 )  # fmt: skip
 _cache: dict[str, Any] = {}
 
@@ -503,13 +521,149 @@ def _command_options() -> dict[str, list[tuple[str, bool]]]:
     return options
 
 
-def check(seed: int, folder: Path) -> tuple[str, Outcome, str]:
-    """Make case `seed` in an empty folder and run it: its kind, outcome and cause of failure ('' for none)."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A case that was run: its seed, kind, outcome, cause of failure ('' for none), and its folder."""
+
+    seed: int
+    kind: str
+    outcome: Outcome
+    cause: str
+    folder: Path
+
+
+def make_case(seed: int, folder: Path) -> Case:
+    """Make case `seed` in an empty folder."""
     rng = np.random.default_rng([26, seed])
-    make = GENERATORS[seed % len(GENERATORS)]
-    words, expected = make(rng, folder)
-    outcome = run(words, folder)
-    return make.__name__, outcome, outcome.cause(expected)
+    files.ROWS = ROWS if rng.random() < 0.8 else LONG_ROWS
+    return GENERATORS[seed % len(GENERATORS)](rng, folder)
+
+
+def check_all(seeds: Sequence[int], place: Path) -> Iterator[Judged]:
+    """Make and run cases one after the other in one fork, which costs less than a fork for each; all of them judged.
+
+    What a case leaves behind in its process, the next one meets. A failure ends the fork: the case is run once more in
+    a fork of its own, which tells what it does alone, and the next ones in another fork.
+    """
+    left = list(seeds)
+    while left:
+        with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
+            for judged in _check_until_failure(left, Path(name)):
+                left.remove(judged.seed)
+                yield _check_again(judged, place) if judged.cause else judged
+                shutil.rmtree(Path(name) / str(judged.seed), ignore_errors=True)
+
+
+def _check_again(found: Judged, place: Path) -> Judged:
+    """Run a case that failed among others in a fork of its own; limits of time and memory hold for that."""
+    folder = place / f"{found.seed} alone"
+    folder.mkdir()
+    alone = next(_check_until_failure([found.seed], folder))
+    if alone.cause or found.cause.startswith("over "):
+        return alone
+    return replace(found, cause=f"{found.cause}, only after other cases")
+
+
+def _check_until_failure(seeds: Sequence[int], place: Path) -> Iterator[Judged]:
+    """Run cases in one fork until one fails or all are done."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _be_cases(seeds, place, writer)
+    os.close(writer)
+    try:
+        with open(reader, encoding="utf-8") as answers:
+            while True:
+                begun = _next_answer(answers, child)
+                if begun is None:
+                    _, status, _ = os.wait4(child, 0)
+                    child = 0
+                    if status:
+                        raise RuntimeError("the process of the cases ended between two of them")
+                    return
+                ended = _next_answer(answers, child)
+                if ended is None:  # the process died of it
+                    _, status, used = os.wait4(child, 0)
+                    child = 0
+                    seconds = used.ru_utime + used.ru_stime - begun["cpu"]
+                    code, mb = os.waitstatus_to_exitcode(status), used.ru_maxrss // 1024
+                else:
+                    code, seconds, mb = ended["code"], ended["seconds"], ended["mb"]
+                judged = _judge(begun, place, code, seconds, mb)
+                yield judged
+                if judged.cause:
+                    return
+    finally:
+        if child:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def _judge(begun: dict[str, Any], place: Path, code: int, seconds: float, mb: int) -> Judged:
+    """Judge a case by what its process told before and after, and by its files."""
+    seed = begun["seed"]
+    here = place / str(seed)
+    texts = [(here / name).read_bytes()[:200_000].decode("utf-8", "replace") for name in ("err", "out")]
+    written = _list_files(here) - set(begun["before"])
+    names = tuple(sorted(name.removeprefix("in/") for name in written))
+    outcome = Outcome(tuple(begun["words"]), code, round(seconds, 3), mb, *texts, names)
+    return Judged(
+        seed, GENERATORS[seed % len(GENERATORS)].__name__, outcome, outcome.cause(begun["outputs"]), here / "in"
+    )
+
+
+def _next_answer(answers: IO[str], child: int) -> dict[str, Any] | None:
+    """What the cases' process tells next; None where it has ended. One that is silent for ten minutes is ended."""
+    if not select.select([answers], [], [], 600.0)[0]:
+        os.kill(child, signal.SIGKILL)
+    line = answers.readline()
+    return json.loads(line) if line.endswith("\n") else None
+
+
+def _be_cases(seeds: Sequence[int], place: Path, writer: int) -> None:
+    """Make and run cases in this process, tell of each before and after, and end the process."""
+    code = 1
+    try:
+        errors = os.dup(2)
+        _set_limits()
+        for seed in seeds:
+            here = place / str(seed)
+            folder = here / "in"
+            folder.mkdir(parents=True)
+            try:
+                words, outputs = make_case(seed, folder)
+            except BaseException as error:
+                os.write(errors, f"case {seed} cannot be made: {error!r}\n".encode())
+                raise
+            with (here / "out").open("wb") as out, (here / "err").open("wb") as err:
+                before, start = sorted(_list_files(here)), _processor_seconds()
+                tell = {"seed": seed, "words": words, "outputs": outputs, "before": before, "cpu": start}
+                os.write(writer, json.dumps(tell).encode() + b"\n")
+                own = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+                resource.setrlimit(resource.RLIMIT_CPU, (int(own) + _MOST_SECONDS, resource.RLIM_INFINITY))
+                with contextlib.suppress(OSError):
+                    Path("/proc/self/clear_refs").write_text("5")  # the largest memory counts from here
+                children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+                left = _run_command(words, folder, out.fileno(), err.fileno())
+                more = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+                mb = max(_most_kilobytes(), more if more > children else 0) // 1024
+                tell = {"code": left, "seconds": _processor_seconds() - start, "mb": mb}
+            os.write(writer, json.dumps(tell).encode() + b"\n")
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _processor_seconds() -> float:
+    """Processor time of this process and of those that it waited for."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def _most_kilobytes() -> int:
+    """Largest memory of this process since it was last reset."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
 
 
 def warm_up() -> None:
@@ -566,25 +720,31 @@ def campaign(count: int, out: Path, *, first: int = 0, seconds: float = float("i
     done = {json.loads(line)["seed"] for line in record.open()} if record.exists() else set()
     warm_up()
     end = time.monotonic() + seconds
+    left = [seed for seed in range(first, count) if seed not in done]
     with record.open("a") as cases, (out / "failures.jsonl").open("a") as failures:
-        for seed in range(first, count):
-            if seed in done:
-                continue
+        for k in range(0, len(left), BATCH):
             if time.monotonic() > end:
                 break
             with tempfile.TemporaryDirectory() as name:
-                kind, outcome, cause = check(seed, Path(name))
-                facts = {"seed": seed, "kind": kind, "code": outcome.code, "cpu": outcome.seconds}
-                cases.write(json.dumps(facts | {"mb": outcome.megabytes, "cause": cause}) + "\n")
-                cases.flush()
-                if cause:
-                    print(f"{seed} {kind}: {cause}: {' '.join(outcome.words)[:200]}", flush=True)
-                    detail = asdict(outcome) | {"seed": seed, "kind": kind, "cause": cause, "output": ""}
-                    failures.write(json.dumps(detail | {"errors": outcome.errors[-3000:]}) + "\n")
-                    failures.flush()
-                    place = out / "corpus" / re.sub(r"\W+", "_", cause)[:80] / str(seed)
-                    if not place.exists() and len(list(place.parent.glob("*"))) < 5:
-                        shutil.copytree(name, place, ignore=shutil.ignore_patterns("*.html"))
+                for found in check_all(left[k : k + BATCH], Path(name)):
+                    outcome, cause = found.outcome, found.cause
+                    facts = {"seed": found.seed, "kind": found.kind, "code": outcome.code, "cpu": outcome.seconds}
+                    cases.write(json.dumps(facts | {"mb": outcome.megabytes, "cause": cause}) + "\n")
+                    cases.flush()
+                    if cause:
+                        _record_failure(found, failures, out / "corpus")
+
+
+def _record_failure(found: Judged, failures: IO[str], corpus: Path) -> None:
+    """Print and write down a failure, and keep its files, of five cases per cause."""
+    cause, outcome = found.cause, found.outcome
+    print(f"{found.seed} {found.kind}: {cause}: {' '.join(outcome.words)[:200]}", flush=True)
+    detail = asdict(outcome) | {"seed": found.seed, "kind": found.kind, "cause": cause, "output": ""}
+    failures.write(json.dumps(detail | {"errors": outcome.errors[-3000:]}) + "\n")
+    failures.flush()
+    place = corpus / re.sub(r"\W+", "_", cause)[:80] / str(found.seed)
+    if not place.exists() and len(list(place.parent.glob("*"))) < 5:
+        shutil.copytree(found.folder, place, ignore=shutil.ignore_patterns("*.html"))
 
 
 def triage(out: Path) -> Iterator[str]:

@@ -120,6 +120,7 @@ def _seconds(work: Callable[[], object]) -> float:
     [
         lambda n: csv_text._strip_cells(b"1,2" + b" " * n + b"x,3\n", ","),
         lambda n: csv_text._strip_cells((b"1" + b" " * 50 + b"x,") * (n // 50), ","),
+        lambda n: csv_text._strip_cells(b"1,2" + b"\t " * (n // 2) + b"x,3\n", ","),
         lambda n: csv_text._drop_blank_lines(b"1,2\n" + b" \n" * n + b" " * n + b"3,4\n"),
         lambda n: csv_text.parse_clock_time("9" * n + "x"),
         lambda n: csv_text.split_line('"' * n, ","),
@@ -153,6 +154,20 @@ def test_monstrous_headers_and_cells_are_refused_at_once(
     assert time.process_time() - start < 10.0  # 40 s and more before
     assert len(str(refused.value)) < 1000
     assert "\n" not in str(refused.value)
+
+
+def test_tabs_around_cells_are_blanks_and_no_message_repeats_a_long_cell(tmp_path: Path, arm: Path) -> None:
+    """A cell with 150,000 tabs behind it was a message of 400,000 characters."""
+    robot = load_robot(arm)
+    (tmp_path / "log.csv").write_text(_log_text(lambda lines: lines))
+    whole = read_log(tmp_path / "log.csv", robot)
+    for mark in ("\t", "\t" * 150_000, " \t"):
+        (tmp_path / "tabs.csv").write_text(_log_text(lambda lines: [*lines[:3], lines[3] + mark, *lines[4:]]))
+        np.testing.assert_array_equal(read_log(tmp_path / "tabs.csv", robot).q, whole.q)
+    (tmp_path / "x.csv").write_text(_log_text(lambda lines: [*lines[:3], lines[3] + "\x0b" * 150_000, *lines[4:]]))
+    with pytest.raises(DynidError, match="line") as refused:
+        read_log(tmp_path / "x.csv", robot)
+    assert len(str(refused.value)) < 2000
 
 
 def test_a_megabyte_of_gzipped_blank_lines_is_read_in_bounded_memory(tmp_path: Path, arm: Path) -> None:

@@ -322,3 +322,14 @@ def test_from_markers_and_a_plate_to_the_parameters_of_the_torques(name: str, cu
     theta_d = joint_parameters(result)
     z = (theta_d.values - theta_d.base.values(robot.parameters)) / theta_d.sigma
     assert np.abs(z).max() < 3.0
+
+
+def test_a_marker_that_no_camera_can_see_is_named() -> None:
+    """A damaged cell of 2.7e154 m: the normal equations overflowed."""
+    robot = robot_named("one_link")
+    t = np.arange(0.0, 1.0, 0.01)
+    links, offsets = markers_on(robot, 2)
+    x = see(robot, smooth_path(robot, t).q, links, offsets)
+    x[7, 1, 2] = -2.7e154
+    with pytest.raises(DynidError, match=r"marker 2 is 2\.7e\+154 m away in sample 8, at 0\.07 s"):
+        angles_from_markers(robot, t, x, links, start=[0.0])

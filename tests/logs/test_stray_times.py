@@ -142,3 +142,10 @@ def test_a_last_line_without_an_end_may_be_whole(last: str, tmp_path: Path) -> N
     log = read_log(path, load_robot("one_link"))
     assert len(log) == 30 + last.startswith("3")
     assert log.left_out == ()
+
+
+def test_times_that_no_clock_shows_make_no_recording() -> None:
+    """Most of the rows at -2.7e154 s: the usual step was 0, and the rate a division by it."""
+    samples = recording(np.arange(120) / 100.0)
+    log = log_of(spoilt(samples, list(range(0, 120, 3)) + list(range(1, 120, 3)), -2.7e154), 50)
+    assert 1.0 < survey(log, ROBOT).rate < 1e4

@@ -86,6 +86,9 @@ def _warn_of_kernel_cache() -> None:
         _write_error(f"note: {warning}")
 
 
+_LONGEST_MESSAGE = 10_000
+"""Characters of a message, which may list what a file holds."""
+
 _LONGEST_REASON = 1000
 """Characters of what is wrong with the command line, which may repeat a word of any length."""
 
@@ -158,7 +161,9 @@ def _describe_failure(error: Exception) -> int:
             what = "this is a bug in dynid, and the command did not finish"
             code, message = 70, Message("defect", what, "please report the lines above")
     used = values_in_use()
-    _write_error(f"dynid: {message.for_command_line}{used.origin if used else ''}")
+    text = str(message.for_command_line)
+    text = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}..."
+    _write_error(f"dynid: {text}{used.origin if used else ''}")
     if any(is_standard_output(place) for place in _find_json_outputs(sys.argv)):
         write_json(Path("-"), {"error": message.record("command line")})
     return code

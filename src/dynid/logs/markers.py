@@ -352,6 +352,9 @@ def frame_slices(count: int) -> Iterator[slice]:
 # What speaks against a fit of markers.
 
 
+FARTHEST = 1e6
+"""Metres from the origin within which markers are."""
+
 ODD = 4.0
 """What fits this many times worse than the rest is named."""
 
@@ -622,6 +625,13 @@ def _check_arguments(
         )  # fmt: skip
     if np.isinf(x).any():
         raise DynidError("markers_not_finite", "markers must be finite, or NaN where hidden")
+    if np.nanmax(np.abs(x), initial=0.0) > FARTHEST:
+        k, j = np.argwhere(np.abs(x) > FARTHEST)[0, :2]
+        raise DynidError(
+            "marker_too_far", "marker {marker} is {distance:.3g} m away in sample {sample}, at {time:g} s",
+            "correct it, or leave it empty where it was hidden", marker=int(j) + 1, sample=int(k) + 1,
+            distance=np.nanmax(np.abs(x[k, j])), time=times[k],
+        )  # fmt: skip
     known = np.full((x.shape[1], 3), np.nan) if offsets is None else _to_array("offsets", offsets)
     if known.shape != (x.shape[1], 3):
         raise DynidError(

@@ -18,10 +18,13 @@ FEW = 3
 FIRST = 1024
 """Rows that tell the usual step."""
 
+LATEST = 1e20
+"""Seconds beyond which no clock is, also where its nanoseconds are taken for seconds."""
+
 
 def are_usable_times(t: Array) -> NDArray[np.bool_]:
-    """Mask of the times that are finite and whose differences are."""
-    return np.asarray(np.abs(t) < 1e300)
+    """Mask of the times that a clock may show."""
+    return np.asarray(np.abs(t) < LATEST)
 
 
 def usual_step(t: Array) -> float:

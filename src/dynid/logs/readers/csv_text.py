@@ -670,14 +670,16 @@ def _drop_blank_lines(block: bytes) -> bytes:
 
 
 def _strip_cells(block: bytes, delimiter: str) -> bytes:
-    """Block without blanks around cells; where white space is the delimiter, any of it becomes one blank."""
+    """Block without blanks and tabs around cells; where white space is the delimiter, any of it becomes one blank."""
     if delimiter == " ":
         return re.sub(rb" ?\r?\n ?", b"\n", re.sub(rb"[ \t]+", b" ", block)).strip(b" ")
-    if b" " not in block:
+    blank = b" " if delimiter == "\t" or b"\t" not in block else b" \t"
+    if blank == b" " and b" " not in block:
         return block
     mark = re.escape(delimiter.encode())
     # A run of blanks is looked at once, from its first: else a long one would cost the square of its length.
-    return re.sub(rb"(?<! ) ++(?=[\r\n" + mark + rb"])|(?<=[\n" + mark + rb"]) ++", b"", block).strip(b" ")
+    around = rb"(?<![%b])[%b]++(?=[\r\n%b])|(?<=[\n%b])[%b]++" % (blank, blank, mark, mark, blank)
+    return re.sub(around, b"", block).strip(blank)
 
 
 def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> pl.DataFrame:
@@ -706,7 +708,7 @@ def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: in
             _raise_first_fault(table.name, header, places, line, block)
             reason = str(error).partition("\n")[0]
             raise LogError(
-                table.name, "line_unreadable", "a line after line {line} cannot be read: {reason}", line=line - 1,
+                table.name, "line_unreadable", "a line after line {line} cannot be read: {reason:.200}", line=line - 1,
                 reason=reason,
             ) from error  # fmt: skip
         if doubtful:
@@ -789,7 +791,7 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
         line = table.first_line(size, number)
         _raise_first_fault(table.name, header, places, line, block)
         raise LogError(
-            table.name, "line_unreadable", "a line after line {line} cannot be read: {reason}", line=line - 1,
+            table.name, "line_unreadable", "a line after line {line} cannot be read: {reason:.200}", line=line - 1,
             reason=str(error),
         ) from error  # fmt: skip
 
