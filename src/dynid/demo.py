@@ -276,7 +276,7 @@ class MainJob:
         self.facts |= {"report": str(report), "model": None if model is None else str(model)}
         others = ("motion.html", "motion.csv", "log.csv", "result.json", "physical.json")
         self.summary += [
-            ("report", f"{report} (beside it: {', '.join(others)})"),
+            ("report", f"{report} (next to it: {', '.join(others)})"),
             ("model", said if model is None else f"{model}: {said}"),
         ]
 

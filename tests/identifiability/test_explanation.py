@@ -141,7 +141,7 @@ def test_command_prefers_and_shows_table_2(dynid: CommandLine, tmp_path: Path) -
     assert np.abs(table["T"][13:]).max() < 1e-10 < np.abs(table["T"][:13]).min()
     few = dynid("base", "scara", "--diagnostics", "--samples", 5, code=1)
     assert "8 rows, rank 8" in few.out
-    assert "8 rows cannot tell" in " ".join((few.out + few.err).split())
+    assert "8 rows cannot distinguish" in " ".join((few.out + few.err).split())
 
 
 @pytest.mark.parametrize(

@@ -607,11 +607,11 @@ class BaseWhySection:
                 Cell(joins or "-"), *_remedy_cells(one),
             ])  # fmt: skip
         text = (
-            "Each remedy is computed: the tilted robot, the plate under its base (beside the torques) and the changed "
-            "table are asked for their base parameters again."
+            "Each remedy is computed: the base parameters of the tilted robot, of the robot on a force plate (in addition to "
+            "the torques) and of the changed table are determined anew."
         )
         if figures := _pictures(subject):
-            text += " In the pictures no sensor of this model sees the change that is drawn: what one link gains, "
+            text += " The pictures show changes that no sensor of this model sees: what one link gains, "
             text += "others lose."
         return {
             "text": text, "figures": figures,

@@ -442,7 +442,7 @@ class ParsedTable:
         if self.snap and (snapped := snap_angle(angle)) != angle:
             if abs(snapped - angle) > 1e-12:
                 note = Message(
-                    "angle_snapped", "{where}: {angle:.9g} rad taken for {degrees:g} degrees", "{snap} keeps it",
+                    "angle_snapped", "{where}: {angle:.9g} rad rounded to {degrees:g} degrees", "{snap} keeps it",
                     where=where, angle=angle, degrees=math.degrees(snapped), snap=Option("snap", False),
                 )  # fmt: skip
                 self.snapped.append(SnappedAngle(where, abs(snapped - angle), note))

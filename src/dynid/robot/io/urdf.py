@@ -274,7 +274,7 @@ def _snap_angles(root: Element) -> list[Message]:
         if off > 1e-12:
             shown = ", ".join(f"{math.degrees(angle):g}" for angle in snapped)
             note = Message(
-                "angle_snapped", "{where}: rpy {written} taken for {degrees} degrees", "{snap} keeps it", where=where,
+                "angle_snapped", "{where}: rpy {written} rounded to {degrees} degrees", "{snap} keeps it", where=where,
                 written=written, degrees=shown, angle=off, snap=Option("snap", False),
             )  # fmt: skip
             found.append(SnappedAngle(where, off, note))
