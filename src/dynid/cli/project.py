@@ -338,7 +338,7 @@ def read_project(path: Path) -> Project:
     try:
         return parse_project(path, content)
     except RecursionError as error:
-        raise DynidError("not_toml", "{path}: tables within tables, too many to be read", path=path) from error
+        raise DynidError("not_toml", "{path}: tables are nested too deeply", path=path) from error
 
 
 def parse_project(path: Path, content: bytes) -> Project:
@@ -644,7 +644,7 @@ def sketch_project(robot: str | None, logs: Sequence[str], folder: Path, load: C
     words = list(logs) or _find_log_files(folder)
     for word in (*robots, *words):
         if not _is_plain_text(word):
-            raise DynidError("name_not_text", "{word!r}: a name that is no text", "rename the file", word=word)
+            raise DynidError("name_not_text", "{word!r}: a name that is not text", "rename the file", word=word)
     if not robots:
         raise DynidError(
             "no_robot_found", "there is no robot file (.urdf, MJCF .xml, .toml table) here",

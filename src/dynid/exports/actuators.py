@@ -98,7 +98,7 @@ def with_actuators(data: bytes, result: Actuators, template: Path | None) -> tup
     if kept:
         notes.append(Message(
             "actuators_kept", "actuators of joints {joints} stay as they are: they are not of the controller's kind, "
-            "several act on a joint, or they stand in an included file", "mend their gains by hand", joints=kept,
+            "several act on a joint, or they stand in an included file", "correct their gains by hand", joints=kept,
         ))  # fmt: skip
     if turned:
         notes.append(Message(

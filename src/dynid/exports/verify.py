@@ -304,7 +304,7 @@ def verify_under_name(
     }
     if path.suffix.lower() not in checks:
         raise ExportError(
-            "unsupported_suffix", "{path}: nothing is known of files that end in '{suffix}'", path=shown,
+            "unsupported_suffix", "{path}: files that end in '{suffix}' cannot be verified", path=shown,
             suffix=path.suffix,
         )  # fmt: skip
     return checks[path.suffix.lower()](path, subject, motion)

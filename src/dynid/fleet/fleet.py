@@ -1151,7 +1151,7 @@ def _connect(distributed: Any, address: str) -> Any:
     """Client of a scheduler at an address."""
     if address.partition("://")[0] not in distributed.comm.registry.backends or "://" not in address:
         raise DynidError(
-            "no_scheduler", "{address} is no address of a Dask scheduler", "it says it when it starts: "
+            "no_scheduler", "{address} is no address of a Dask scheduler", "it prints it when it starts: "
             "tcp://head:8786", address=address,
         )  # fmt: skip
     try:

@@ -496,8 +496,8 @@ def _find_by_samples(
     seen = int((size > 1e-9 * size.max(initial=0.0)).sum())
     if len(draws[0].matrix) < seen:
         warnings += (Message(
-            "too_few_rows", "{rows} rows cannot distinguish {columns} columns: the count is that of these rows, not the "
-            "robot's", "give {rows_option}, or leave it out", rows=len(draws[0].matrix), columns=seen,
+            "too_few_rows", "{rows} rows cannot distinguish {columns} columns: the count is that of these rows, not "
+            "the robot's", "give {rows_option}, or leave it out", rows=len(draws[0].matrix), columns=seen,
             rows_option=Wording(f"rows={seen} or more", f"--samples {seen} or more"),
         ),)  # fmt: skip
     return replace(_numeric_base_parameters(question, method, result, warnings), scaled=scaled)

@@ -164,7 +164,7 @@ class Findings:
                 _count_facts(self.late),
             ),
             (
-                self.restarts, "clock_set_back", "the clock is set back {times}: split there",
+                self.restarts, "clock_set_back", "the clock jumps back {times}: the log is split there",
                 {"count": self.restarts, "times": "once" if self.restarts == 1 else f"{self.restarts} times"},
             ),
             (

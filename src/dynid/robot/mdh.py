@@ -238,7 +238,7 @@ def describe_snapped_angles(snapped: Sequence[SnappedAngle]) -> list[Message]:
     names = "; ".join(one.where for one in snapped[:_NAMED])
     more = "; ..." if len(snapped) > _NAMED else ""
     return [Message(
-        "angles_snapped", "angles in {count} places ({places}{more}) are rounded to multiples of 90 degrees, by at most "
-        "{angle:.1g} rad ({worst})", "{snap} keeps them", count=len(snapped), places=names, more=more,
+        "angles_snapped", "angles in {count} places ({places}{more}) are rounded to multiples of 90 degrees, by at "
+        "most {angle:.1g} rad ({worst})", "{snap} keeps them", count=len(snapped), places=names, more=more,
         angle=worst.off, worst=worst.where, snap=Option("snap", False),
     )]  # fmt: skip

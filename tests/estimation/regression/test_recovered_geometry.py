@@ -133,7 +133,7 @@ def test_the_command_tells_lengths(
 ) -> None:
     command = CommandLine(monkeypatch, capsys)
     out = command("unknown", "scara", "--unknown", "A1,A2", "--known", "MX2=0", "--known", "MX3=0").out
-    assert "Of the lengths, A1*A2 follow" in out
+    assert "These parameters determine A1*A2 (" in out
     robot = load_robot("gautier3")
     result = dynid.identify(
         robot, dynid.simulate(robot, fourier_motion(robot), noise=0.02, seed=2), unknown=("d", "r"), friction=()

@@ -161,7 +161,7 @@ def describe_unprovable(equation: Equation) -> tuple[Message, ...]:
     joints = _joints_without_visible_zero(equation)
     if joints:
         found.append(Message(
-            "zero_unproven", "the zero of joint {some}, by which parameters turn or shift alike", joints=joints,
+            "zero_unproven", "the zero of joint {some}, with which parameters turn or shift", joints=joints,
             some=joints,
         ))  # fmt: skip
     return tuple(found)

@@ -244,7 +244,7 @@ def _snap_link(link: Link, snapped: list[SnappedAngle]) -> Link:
     if off > 1e-12:
         where = f"body '{link.name}'"
         note = Message(
-            "angle_snapped", "{where}: its frame is {angle:.1g} rad off a right angle, rounded to it", "{snap} keeps it",
+            "angle_snapped", "{where}: its frame is {angle:.1g} rad off a right angle: rounded", "{snap} keeps it",
             where=where, angle=off, snap=Option("snap", False),
         )  # fmt: skip
         snapped.append(SnappedAngle(where, off, note))
