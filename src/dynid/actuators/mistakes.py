@@ -241,7 +241,7 @@ def check_delay(delay: object, option: str = "delay") -> float | None:
     seconds = float(delay)
     if not 0.0 <= seconds <= 0.5:
         raise IdentificationError(
-            "invalid_delay", "{option}: {value:.4g} s is no delay of a drive", "give seconds: 8 ms are 0.008"
+            "invalid_delay", "{option}: {value:.4g} s is not a delay of a drive", "give seconds: 8 ms are 0.008"
             if seconds > 0.0 else "give 0 or more", value=seconds, option=Option(option),
         )  # fmt: skip
     return seconds

@@ -463,7 +463,7 @@ def _add_option(project: Project, key: str, value: Any) -> None:
     known = _identify_options()
     name, kind = known.get(key.replace("-", "_"), ("", None))
     if not name and key in KEYS:
-        what, remedy = "{key!r} is no entry of [options]", "write it above, as a separate key"
+        what, remedy = "{key!r} is not an entry of [options]", "write it above, as a separate key"
         raise project.error_at_key(key, "unknown_project_key", what, remedy, table="options")
     if not name:
         near = get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)

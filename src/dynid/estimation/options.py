@@ -68,7 +68,7 @@ def _check_spans(windows: Sequence[tuple[float, float]]) -> tuple[tuple[float, f
 class Options:
     """Options of `identify` and its relatives, checked when they are made; `identify` says what each means.
 
-    Which logs validate and who follows the progress are no options: they come with the logs. `resolve` checks the
+    Which logs validate and who follows the progress are not options: they come with the logs. `resolve` checks the
     options against a robot and fills in what they leave to it.
     """
 

@@ -113,7 +113,7 @@ class ExportSubject:
     """A robot with all standard parameters.
 
     of_base: they are base parameters in the place of the standard ones that kept their names, all others zero: the
-    torques are right, the links are no bodies. losses say which torques could not be taken along. model: the
+    torques are right, the links are not bodies. losses say which torques could not be taken along. model: the
     identification behind it, with the values of these bodies. springs (n,): N m/rad or N/m about the position at which
     they hold the joint's offset, for files that hold springs.
     """

@@ -322,7 +322,7 @@ class _Look:
 
 
 def _look_at_values(x: Array, limit: float) -> _Look:
-    """Values (N,) with their steps and jumps; limit: largest step that is no jump."""
+    """Values (N,) with their steps and jumps; limit: largest step that is not a jump."""
     steps = np.diff(x)
     turns, changes = int(np.count_nonzero(steps[1:] * steps[:-1] < 0.0)), int(np.count_nonzero(steps))
     usual_run = 1.0

@@ -785,7 +785,7 @@ class Log:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """First and last instant, in the log's own time; times that are no part of the recording do not count."""
+        """First and last instant, in the log's own time; times that are not part of the recording do not count."""
         first, last = np.inf, -np.inf
         for t in times_of_recording(samples.t for samples in self.chunks()):
             first, last = min(first, float(t.min(initial=np.inf))), max(last, float(t.max(initial=-np.inf)))

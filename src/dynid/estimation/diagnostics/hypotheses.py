@@ -73,7 +73,7 @@ BETTER_IF_INCOMPLETE = 1.3
 """Held-out error over that of an alternative from which on it is named although other single ones were not tried."""
 
 BELIEVED = 0.3
-"""Error from which on a reading that does not halve it is no remedy."""
+"""Error from which on a reading that does not halve it is not a remedy."""
 
 # What friction, sines, chance and small joints may imitate.
 

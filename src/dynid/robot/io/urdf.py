@@ -55,7 +55,7 @@ MOST_JOINTS = 1500
 """Joints of a file that is read: parsers go down the tree by recursion, and a chain of 4,000 links ends the process."""
 
 UNLIMITED = 1e9
-"""A travel, speed or effort from which on it is no limit; the format insists on a number."""
+"""A travel, speed or effort from which on it is not a limit; the format insists on a number."""
 
 
 def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool, text: str = "") -> Robot:
