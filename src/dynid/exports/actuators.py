@@ -42,7 +42,7 @@ def actuator_notes(result: Actuators) -> tuple[Message, ...]:
     if result.sensor_delay > 0.0:
         notes.append(Message(
             "sensor_delay_not_in_file", "the file holds no sensor delay of {lag:.2g} ms", "a simulator without it "
-            "needs kd lower by kp times it, and armature by kd times it", lag=1e3 * result.sensor_delay,
+            "needs kd lower by kp times this delay, and armature by kd times it", lag=1e3 * result.sensor_delay,
         ))  # fmt: skip
     lost = [name for name, x in (("rate limits of commands", np.isfinite(c.rate_limit)), ("dead bands", c.dead_band))
             if np.any(x)]  # fmt: skip

@@ -668,8 +668,8 @@ def find_geometry_warnings(question: Question) -> tuple[Message, ...]:
     if not lost:
         return ()
     return (Message(
-        "geometry_almost_special", "{places}: only because of this there are the base parameters {parameters}, which "
-        "no experiment can distinguish from others", "if it is rounding, correct the geometry (angles: {snap})",
+        "geometry_almost_special", "{places}: only because of this {parameters} are base parameters, and no experiment "
+        "can distinguish them from others", "if it is rounding, correct the geometry (angles: {snap})",
         places="; ".join(places), parameters=list(lost),
         snap=Wording("load with snap=True", "leave out --no-snap"),
     ),)  # fmt: skip

@@ -570,7 +570,7 @@ class Log:
     def rewired(self, wiring: Wiring) -> Log:
         """Return the log with mistakes of its wiring corrected, in addition to earlier corrections.
 
-        A log of a file stays there, and is read as if it had been opened with the options of both.
+        A log of a file is not loaded: the file is read as if it had been opened with all corrections.
 
         Parameters
         ----------

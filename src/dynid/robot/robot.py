@@ -484,7 +484,7 @@ class Robot:
     description : str
         URDF to which a xacro file was expanded.
     published : PublishedMasses, optional
-        Masses that others published, which a table may state beside its nominal values.
+        Masses that others published, which a table may state in addition to its nominal values.
 
     Raises
     ------
