@@ -85,7 +85,7 @@ MISTAKES = (
         "identify arm.urdf zero.csv", ("zero is wrong at joint lift", "--zero lift=-90deg"), 1,
     ),
     Mistake(
-        "A forgotten joint", "The log has no columns of the joint `lift`, whose position `bend` feels.",
+        "A forgotten joint", "The log has no columns for the joint `lift`, whose position `bend` depends on.",
         "identify arm.urdf forgotten.csv", ("missing for the joints lift", "--column", "--lock lift=0"),
     ),
     Mistake(
@@ -93,7 +93,7 @@ MISTAKES = (
         "identify arm.urdf degrees.csv", ("looks like degrees", "--units q=deg"),
     ),
     Mistake(
-        "A URDF without limits", "No `<limit>` in the file: nobody knows how fast the robot may move.",
+        "A URDF without limits", "There is no `<limit>` in the file, so nobody knows how fast the robot may move.",
         "excite no_limits.urdf --out traj.csv", ("'turn'", "velocity", "--velocity"),
     ),
     Mistake(
@@ -101,14 +101,14 @@ MISTAKES = (
         "identify arm.urdf otherwise.csv", ("no positions", "'angle.turn'", "--column q="),
     ),
     Mistake(
-        "Currents in place of torques",
-        "The controller calls `effort` what is a current in A. Nothing in the file says so, but it does not match the "
-        "masses in the URDF.",
+        "Currents instead of torques",
+        "The column that the controller calls `effort` is a current in A. Nothing in the file says so, but it does "
+        "not match the masses in the URDF.",
         "identify arm.urdf currents.csv", ("currents", "masses of the robot file", "arm.urdf currents.csv --gain 9"), 1,
     ),
     Mistake(
         "A gripper that moves and has no torques",
-        "The URDF has two fingers, of which the log has a position. Fingers that are not in the log are locked with a "
+        "The URDF has two fingers, and the log has their positions. Fingers that are not in the log are locked with a "
         "note, and so are those that stand still; this one opens.",
         "identify gripper.urdf opens.csv", ("'finger_left' moves", "--column", "--lock finger_left=POSITION"),
     ),
@@ -174,9 +174,9 @@ def page(answers: dict[str, str]) -> str:
 
 HEAD = """# Ten mistakes, and what dynid says
 
-Everybody makes them. Each was really made, with a small arm of three joints (`turn`, `lift`, `bend`); this page is what
+Everybody makes them. Each was made here with a small arm of three joints (`turn`, `lift`, `bend`); this page is what
 the commands printed, written by `python tests/mistakes.py` and compared with them by the tests. Where a command ran to
-its end, the verdict is shown, the next step, which is a command, and why.
+its end, the page shows the verdict, the next command and its reason.
 """
 
 

@@ -282,7 +282,7 @@ HA = (
     """),
     Entry("Lengths from X", "beyond the paper: what of the lengths follows", (
         "dynid unknown scara --unknown A1,A2 --known MX2=0 --known MX3=0"
-    ), ("Of the lengths",)),
+    ), ("These parameters determine",)),
 )  # fmt: skip
 
 RAUCENT = (

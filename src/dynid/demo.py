@@ -248,7 +248,7 @@ class MainJob:
         self.summary.append(
             (
                 "bodies",
-                f"every link is physically possible, {mass:.1f} kg together as a scale would say; error "
+                f"every link is physically possible, {mass:.1f} kg together as a scale would show; error "
                 f"{_percent_text(before)} before, {_percent_text(after)} after",
             )
         )
@@ -276,7 +276,7 @@ class MainJob:
         self.facts |= {"report": str(report), "model": None if model is None else str(model)}
         others = ("motion.html", "motion.csv", "log.csv", "result.json", "physical.json")
         self.summary += [
-            ("report", f"{report} (beside it: {', '.join(others)})"),
+            ("report", f"{report} (next to it: {', '.join(others)})"),
             ("model", said if model is None else f"{model}: {said}"),
         ]
 
@@ -331,7 +331,7 @@ def robot_to_simulate(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]
             X[first : first + 10] = _random_body(rng, 8.0 * 0.7**k)
         X = np.where(np.isnan(X), 0.1, X)
         X[[places[name] for name in robot.known_zeros]] = 0.0
-        what = "values that no bodies have" if np.isfinite(robot.parameters).all() else "no masses"
+        what = "physically impossible values" if np.isfinite(robot.parameters).all() else "no masses"
         said.append(f"its table has {what}: solid bodies were invented for this demo")
     links = [
         replace(link, friction=link.friction or _random_friction(link.kind, rng)) if k in robot.active_links else link

@@ -193,9 +193,9 @@ def test_bad_options(
         ("@5:3", "nothing between"),
         ("@0%:150%", "beyond 100 %"),
         ("@30:40", "goes beyond the log"),
-        ("@a:b", "'a:b' is no range"),
-        ("@:", "is no range"),
-        ("@", "is no range"),
+        ("@a:b", "'a:b' is not a range"),
+        ("@:", "is not a range"),
+        ("@", "is not a range"),
     ],
 )
 def test_bad_ranges(dynid: CommandLine, log: Path, part: str, answer: str) -> None:

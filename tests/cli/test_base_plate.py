@@ -24,7 +24,7 @@ def test_counts_relations_and_channels(dynid: CommandLine) -> None:
     text = dynid("base", "puma562", "--model", "reaction").out
     assert "puma562: 11 base parameters (reaction model" in text
     assert "N_d = 9, N_r = 11, 10 on a tared plate" in text
-    assert "the same in both: ZZ1 XX2 XZ2 ZZ2 MX2 XX3 XZ3 ZZ3 MX3" in text
+    assert "the same in both: ZZR1 XXR2 XZR2 ZZR2 MXR2 XXR3 XZ3 ZZ3 MX3" in text
     assert "smallest sets of channels that determine all of theta_d: Mx Mz; My Mz" in text
     assert "barycentric" not in text
 
@@ -68,7 +68,7 @@ def on_plate(tmp_path: Path, lines: str) -> Path:
 
 def test_channels_that_do_not_suffice_are_a_warning(dynid: CommandLine, tmp_path: Path) -> None:
     done = dynid("base", on_plate(tmp_path, 'channels = ["Fx", "Fy", "Fz"]'), "--model", "reaction", code=1)
-    assert "ZZ1: cannot be had from these channels" in done.out
+    assert "ZZR1: not determined by these channels" in done.out
     assert "smallest sets of channels that determine all of theta_d: Mx Mz; My Mz" in done.out
     assert done.err.startswith("warning: these channels do not determine ZZ1, XX2")
 

@@ -95,7 +95,7 @@ def test_what_bodies_cost_is_a_warning(dynid: CommandLine, tmp_path: Path) -> No
 def test_wrong_input_is_refused_in_one_line(dynid: CommandLine, result: Path, tmp_path: Path) -> None:
     assert "cannot be read" in dynid.fails("physical", tmp_path / "none.json")
     (tmp_path / "other.json").write_text('{"format": "something"}')
-    assert "no file of the format" in dynid.fails("physical", tmp_path / "other.json")
+    assert "not a file of the format" in dynid.fails("physical", tmp_path / "other.json")
     assert "is not the robot of the result" in dynid.fails("physical", result, "--prior", "ur10")
     assert "physically impossible: 1 (" in dynid.fails("physical", result, "--prior", "puma560")
     assert "NAME=LOW:HIGH" in dynid.fails("physical", result, "--bound", "M1")

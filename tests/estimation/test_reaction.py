@@ -149,7 +149,7 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
         ({"model": "reaction", "friction": ("viscous",)}, "do not depend on friction"),
         ({"model": "reaction", "joints": ["1"]}, "joints="),
         ({"model": "reaction", "estimator": "recursive"}, "not with forces on the base"),
-        ({"model": "torque+reaction", "estimator": "huber"}, "judges joint torques alone"),
+        ({"model": "torque+reaction", "estimator": "huber"}, "outliers in joint torques only"),
         ({"model": "torque", "sensor": ForceSensor()}, "no force plate"),
         ({"model": "reaction", "sensor": ForceSensor(channels=("Mx", "Mz"))}, "6 channels .* the sensor has 2"),
         ({"model": "reaction", "sensor": ForceSensor(rotors=(Rotor("9", 2.0, 1.0),))}, "rotor of joint '9'"),

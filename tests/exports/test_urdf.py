@@ -212,7 +212,7 @@ def test_almost_right_angles_stay_in_the_file(template: Path, tmp_path: Path) ->
         dynid.export(robot, out, template=template)
         checked = dynid.verify(out, robot)
         assert checked.passed
-        assert ("taken for right" in checked.reader) == snap
+        assert ("rounded to right" in checked.reader) == snap
         assert b'"0 0 1.5708"' in out.read_bytes()
 
 

@@ -192,5 +192,5 @@ def test_starts_of_a_design_and_tasks_of_a_campaign_run_on_a_client() -> None:
         assert (there.motion(50.0).q == here.motion(50.0).q).all()
         done = run_tasks(abs, range(-23, 0), scheduler=client.scheduler.address, chunk=5)
         assert list(done) == list(range(23, 0, -1))
-    with pytest.raises(dynid.DynidError, match="is no address of a Dask scheduler"):
+    with pytest.raises(dynid.DynidError, match="is not an address of a Dask scheduler"):
         dynid.design_excitation(given_robot("gautier3"), client="head:8786", **usual)

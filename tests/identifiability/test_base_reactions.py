@@ -203,7 +203,7 @@ def test_counter_rotating_discs_hide_from_the_base() -> None:
     found = relate_sensors(geared)
     assert found.lost == ("ZZ1",)
     assert sufficient_channels(geared) == ()
-    assert found.relations == ("ZZ1: cannot be had from these channels",)
+    assert found.relations == ("ZZR1: not determined by these channels",)
 
 
 def test_an_unknown_geared_rotor_leaves_no_set_of_channels() -> None:

@@ -18,6 +18,7 @@ from dynid.identifiability.rules import _RULES
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
+from mistakes import arm_urdf
 from random_tables import random_table
 
 
@@ -109,6 +110,18 @@ def test_statuses_models_loops_and_mistakes() -> None:
         explain(scara, "XX9")
 
 
+@pytest.mark.parametrize("floating", [False, True])
+def test_robots_without_a_table_are_explained_too(tmp_path: Path, floating: bool) -> None:
+    (tmp_path / "arm.urdf").write_text(arm_urdf())
+    base = base_parameters(load_robot(tmp_path / "arm.urdf", floating_base=floating))
+    found = explain(base, base.regrouped[0])
+    (change,) = found.changes
+    assert found.rule is None
+    assert not seen(base.regrouping.matrix, vector_of(found, change))
+    assert [trial.kind for trial in found.trials].count("geometry") == 0
+    assert found.sentences[-1].startswith("Rules and changed geometries are for tables") == bool(found.trials)
+
+
 def test_every_rule_has_words() -> None:
     assert {rule.__name__ for rules in _RULES.values() for rule in rules} <= set(RULES)
 
@@ -141,7 +154,8 @@ def test_command_prefers_and_shows_table_2(dynid: CommandLine, tmp_path: Path) -
     assert np.abs(table["T"][13:]).max() < 1e-10 < np.abs(table["T"][:13]).min()
     few = dynid("base", "scara", "--diagnostics", "--samples", 5, code=1)
     assert "8 rows, rank 8" in few.out
-    assert "8 rows cannot tell" in " ".join((few.out + few.err).split())
+    assert "whatever the motion" not in few.out
+    assert "8 rows cannot distinguish" in " ".join((few.out + few.err).split())
 
 
 @pytest.mark.parametrize(

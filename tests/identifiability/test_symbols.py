@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ import numpy as np
 import pytest
 from campaign.closed_robots import check_symbols, closed_robot
 from campaign.loops import four_bar, hpr_closure, sr400_closure
+from flint import arb
 from numpy.testing import assert_allclose
 
 from dynid import Robot, base_parameters, load_robot
+from dynid.concurrency import flint_precision
 from dynid.identifiability.base_reactions import barycentric, relate_sensors
 from dynid.identifiability.numeric import Question, draw_rows
 from dynid.identifiability.parameters import BaseParameters
 from dynid.identifiability.relations import Coefficients
-from dynid.identifiability.symbolic_numbers import Form
+from dynid.identifiability.symbolic_numbers import Form, Ring, recognise_polynomial
 from dynid.robot.expression import Expression, evaluate_expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.toml_writer import table_text
@@ -185,6 +188,41 @@ def test_loops_at_oblique_angles_keep_their_symbols() -> None:
         base = base_parameters(closed_robot(seed), model=model)
         assert all(isinstance(x, Form) for row in base.coefficients.values() for x in row.values())
         assert check_symbols(base, np.random.default_rng(seed))["error"] < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "model"), [(20002, "torque"), (20003, "torque"), (20011, "momentum")])
+def test_coefficients_in_few_lengths_keep_their_symbols(seed: int, model: str) -> None:
+    """Three oblique angles, and up to 15 lengths of which a coefficient has four."""
+    base = base_parameters(closed_robot(seed), model=model)
+    assert all(isinstance(x, Form) for row in base.coefficients.values() for x in row.values())
+    assert check_symbols(base, np.random.default_rng(seed))["error"] < 1e-12
+
+
+def test_polynomials_over_powers_are_recognised() -> None:
+    """B/C*(A*cos(2.5) - 2*D*sin(0.6)) from each length changed by itself, and no form of a random number."""
+    angles = {"cos(2.5)": 2.5, "sin(2.5)": 2.5, "cos(0.6)": 0.6, "sin(0.6)": 0.6}
+    with flint_precision(400):
+        balls = {name: (arb(25) / 10 if x == 2.5 else arb(6) / 10) for name, x in angles.items()}
+        turned = {name: x.cos() if name.startswith("cos") else x.sin() for name, x in balls.items()}
+        ring = Ring(["A", "B", "C", "D", *angles], {n: Decimal(x.str(110, radius=False)) for n, x in turned.items()})
+        first = {"A": 0.31, "B": 0.47, "C": 0.83, "D": 0.59}
+
+        def value(lengths: Mapping[str, float]) -> arb:
+            A, B, C, D = (arb(Fraction(repr(x)).numerator) / Fraction(repr(x)).denominator for x in lengths.values())
+            return B / C * (A * turned["cos(2.5)"] - 2 * D * turned["sin(0.6)"])
+
+        others = [{**first, name: round(1.03 * x, 12)} for name, x in first.items()]
+        last = {name: round(x * (0.97 + 0.01 * k), 12) for k, (name, x) in enumerate(first.items())}
+        samples = [(x, value(x)) for x in (first, *others, last)]
+        form = recognise_polynomial(samples[0], samples[1:-1], samples[-1], 1, ring)
+        assert str(form) == str(ring.ratio(
+            ring.generators["B"] * (ring.generators["A"] * ring.generators["cos(2.5)"]
+                                    - 2 * ring.generators["D"] * ring.generators["sin(0.6)"]),
+            ring.generators["C"],
+        ))  # fmt: skip
+        wrong = [(x, y + arb(2).sqrt() * (0.31 < x["A"])) for x, y in samples]
+        assert recognise_polynomial(wrong[0], wrong[1:-1], wrong[-1], 1, ring) is None
 
 
 @pytest.mark.parametrize("seed", [45, 158])

@@ -54,7 +54,7 @@ def _no_body(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda d: d.update(format="dynid identification"), "no file of the format 'dynid physical parameters'"),
+        (lambda d: d.update(format="dynid identification"), "not a file of the format 'dynid physical parameters'"),
         (lambda d: d.update(version=2), "version 2"),
         (lambda d: _without(d, "values"), "values"),
         (lambda d: d["parameters"].pop(0), "not those of the robot"),

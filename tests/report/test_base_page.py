@@ -38,7 +38,7 @@ def test_all_parameters_that_are_not_kept_have_a_reason_and_remedies(dynid: Comm
     by_name = {row[0]: row for row in rows}
     assert by_name["MX1"][5:8] == ["reveals it", "reveals it", "Fx Fy Mx My"]
     assert by_name["YY2"][5:8] == ["no", "no", "no"]
-    assert "Nobody sees this change" in text
+    assert "Invisible change" in text
     assert 'class="robot"' in text  # the skeleton
     assert base.relations[0].partition(" = ")[0] in text
 
@@ -71,7 +71,7 @@ def test_robots_that_do_not_close_at_zero_are_drawn_where_they_are_assembled(tmp
     write_base_page(base_parameters(replace(tree, closures=(closure,))), tmp_path / "base.html")
     text = (tmp_path / "base.html").read_text(encoding="utf-8")
     assert 'class="robot"' in text
-    assert "Nobody sees this change" in text
+    assert "Invisible change" in text
 
 
 def test_names_cannot_break_the_page(tmp_path: Path) -> None:

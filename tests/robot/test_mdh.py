@@ -102,4 +102,4 @@ def test_almost_parallel_axes(angle: float) -> None:
     mine, theirs = (regressor(r, motion).matrix @ r.parameters for r in (robot, table))
     bound = angle if angle <= 1e-8 else 1e-15 / angle
     assert np.abs(mine - theirs).max() <= 10 * max(bound, 1e-13) * np.abs(mine).max()
-    assert any("taken for parallel" in note for note in table.notes) == (1e-12 < angle <= 1e-8)
+    assert any("treated as parallel" in note for note in table.notes) == (1e-12 < angle <= 1e-8)

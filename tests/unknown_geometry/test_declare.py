@@ -168,12 +168,12 @@ def test_names_that_are_none(unknown: tuple[str, ...], words: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "unknown", "words"),
     [
-        ({"d": "1/L"}, "L", "d2 = '1/L' is no polynomial"),
+        ({"d": "1/L"}, "L", "d2 = '1/L' is not a polynomial"),
         ({"d": "L**0.5"}, "L", "declare d2 itself unknown"),
-        ({"d": "L**(-1)"}, "L", "no polynomial"),
+        ({"d": "L**(-1)"}, "L", "not a polynomial"),
         ({"alpha": "A/2"}, "A", "whole multiples"),
         ({"alpha": "A*A"}, "A", "whole multiples"),
-        ({"d": "2**L"}, "L", "no polynomial"),
+        ({"d": "2**L"}, "L", "not a polynomial"),
     ],
 )
 def test_expressions_that_are_no_polynomials(entry: dict[str, str], unknown: str, words: str) -> None:
@@ -187,10 +187,10 @@ def test_expressions_that_are_no_polynomials(entry: dict[str, str], unknown: str
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('unknown = ["z"]\n[[joint]]\n', "unknown: 'z' is no symbol of the file and no letter"),
+        ('unknown = ["z"]\n[[joint]]\n', "unknown: 'z' is neither a symbol of the file nor a letter"),
         ('unknown = ["a"]\n[[joint]]\n', 'convention = "modified"'),
         ('unknown = ["d2"]\n[[joint]]\n', "number 1 to 1"),
-        ('[[joint]]\nunknown = ["d1"]\n', "joint 1 .'1'., unknown: 'd1' is no letter"),
+        ('[[joint]]\nunknown = ["d1"]\n', "joint 1 .'1'., unknown: 'd1' is not a letter"),
         ('convention = "standard"\n[[joint]]\nunknown = ["r"]\n', "which has a, alpha, d, theta"),
         ('unknown = "d"\n[[joint]]\n', "unknown: input should be a valid list"),
     ],

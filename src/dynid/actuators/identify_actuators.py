@@ -616,7 +616,7 @@ class _Job:
         rates = [command_rate(log) for log in self.recordings]
         if math.isnan(c.rate) and np.isfinite(rates).all():
             self.notes.append(Message(
-                "rate_from_commands", "the controller has {rate:.4g} Hz: so often commands change in a faster log",
+                "rate_from_commands", "the controller has {rate:.4g} Hz: commands of the faster log change that often",
                 rate=float(np.median(rates)),
             ))  # fmt: skip
             return replace(c.with_values(**known), rate=float(np.median(rates)))
@@ -748,7 +748,7 @@ class _Job:
         if self.sensor_delay is None and half > 1e-3:
             said.append(Message(
                 "sensor_delay_against_damping", "the sensor delay, {lag:.2f} +- {half:.2f} ms, cannot be distinguished "
-                "from damping and armature, whose intervals are wide for that", "give {option}, or move faster",
+                "from damping and armature, whose intervals are therefore wide", "give {option}, or move faster",
                 lag=1e3 * fit.sensor_delay, half=1e3 * half, option=Option("sensor_delay", "0.001"),
             ))  # fmt: skip
         return tuple(said), hidden

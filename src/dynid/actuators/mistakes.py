@@ -97,7 +97,7 @@ def check_recording(log: CommandedMotion, robot: Robot, controller: Controller) 
     if apart:
         said.append(Message(
             "command_unrelated", "{log}: joints {joints} move, but not as their commands do", "name the columns with "
-            "{columns}; is the command that of this run?", log=log.name, joints=[names[j] for j in apart],
+            "{columns}; do these commands belong to this run?", log=log.name, joints=[names[j] for j in apart],
             columns=Option("columns", {f"q_cmd.{names[apart[0]]}": ANYTHING}),
         ))  # fmt: skip
     return (*said, *_doubts_about_rate(log, controller))
@@ -121,7 +121,7 @@ def _doubts_about_rate(log: CommandedMotion, controller: Controller) -> list[Mes
     if not np.isnan(seen) and (told < 0.8 * seen or (seen < 0.8 * sampled and told > 1.25 * seen)):
         return [Message(
             "rate_wrong", "{log}: a rate of {told:.4g} Hz was given, but commands change {seen:.4g} times per second",
-            "mend rate in {controller}, or leave it out", log=log.name, told=told, seen=seen,
+            "correct rate in {controller}, or leave it out", log=log.name, told=told, seen=seen,
             controller=Option("controller"),
         )]  # fmt: skip
     if told > 1.2 * sampled:
@@ -241,7 +241,7 @@ def check_delay(delay: object, option: str = "delay") -> float | None:
     seconds = float(delay)
     if not 0.0 <= seconds <= 0.5:
         raise IdentificationError(
-            "invalid_delay", "{option}: {value:.4g} s is no delay of a drive", "give seconds: 8 ms are 0.008"
+            "invalid_delay", "{option}: {value:.4g} s is not a delay of a drive", "give seconds: 8 ms are 0.008"
             if seconds > 0.0 else "give 0 or more", value=seconds, option=Option(option),
         )  # fmt: skip
     return seconds
@@ -301,7 +301,7 @@ def doubts_about_fit(
     if sought and spread and len(spread) <= max(1, robot.n // 3):
         warnings.append(Message(
             "delays_differ", "joints {joints} have different delays ({delays}) from the others ({delay:.2g} ms)",
-            "record them apart, while the others stand still, held with {lock}", joints=spread, delay=1e3 * usual,
+            "record them separately, while the others stand still, held with {lock}", joints=spread, delay=1e3 * usual,
             delays=[f"{1e3 * fit.delays[names.index(name)]:.1f} ms" for name in spread], lock=Option("lock"),
         ))  # fmt: skip
     explained = {warning.code for warning in warnings} & (GROSS - {"poor_fit"})  # whose symptom it would be
@@ -816,7 +816,7 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int], so
     """Message on torques that are not explained, with the mistake that would explain them, if one does."""
     names, c = equation.robot.joint_names, equation.controller
     found = {"joints": [names[j] for j in poor], "error": 100.0 * float(fit.nrmse[list(poor)].max())}
-    what = "torques of joints {joints} are explained badly (up to {error:.0f} % are left)"
+    what = "torques of joints {joints} are explained poorly (up to {error:.0f} % are left)"
     best: tuple[float, _Alternative] | None = None
     if not any(c.unknown(j) for j in range(len(names))):
         for one in _alternatives(equation, fit, poor, sought):
@@ -832,7 +832,7 @@ def _explain_poor_fit(equation: Equation, fit: DriveFit, poor: Sequence[int], so
     if best is not None and best[0] < 0.5 * float(np.median(fit.nrmse[list(poor)])) and best[0] < POOR:
         return Message(
             best[1].code, what + "; {how} only {better:.0f} %", "{fix}" if isinstance(best[1].fix, str) else
-            "use {fix}, or mend the robot file", **found, how=best[1].how, fix=best[1].fix,
+            "use {fix}, or correct the robot file", **found, how=best[1].how, fix=best[1].fix,
             better=100.0 * best[0] / best[1].handicap,
         )  # fmt: skip
     return Message(

@@ -209,7 +209,7 @@ class LogReader:
             if unknown:
                 tail = unknown.rpartition("@")[2]
                 raise LogError(
-                    unknown, "file_not_found", "there is no such file, and '{tail}' is no range",
+                    unknown, "file_not_found", "there is no such file, and '{tail}' is not a range",
                     "write FILE@2.5:20, FILE@:65% or FILE@#200:4000", tail=tail,
                 )  # fmt: skip
             self.opened[name, rows] = read_log(

@@ -338,7 +338,7 @@ def read_project(path: Path) -> Project:
     try:
         return parse_project(path, content)
     except RecursionError as error:
-        raise DynidError("not_toml", "{path}: tables within tables, too many to be read", path=path) from error
+        raise DynidError("not_toml", "{path}: tables are nested too deeply", path=path) from error
 
 
 def parse_project(path: Path, content: bytes) -> Project:
@@ -463,7 +463,7 @@ def _add_option(project: Project, key: str, value: Any) -> None:
     known = _identify_options()
     name, kind = known.get(key.replace("-", "_"), ("", None))
     if not name and key in KEYS:
-        what, remedy = "{key!r} is no entry of [options]", "write it above, as a separate key"
+        what, remedy = "{key!r} is not an entry of [options]", "write it above, as a separate key"
         raise project.error_at_key(key, "unknown_project_key", what, remedy, table="options")
     if not name:
         near = get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.5)
@@ -644,7 +644,7 @@ def sketch_project(robot: str | None, logs: Sequence[str], folder: Path, load: C
     words = list(logs) or _find_log_files(folder)
     for word in (*robots, *words):
         if not _is_plain_text(word):
-            raise DynidError("name_not_text", "{word!r}: a name that is no text", "rename the file", word=word)
+            raise DynidError("name_not_text", "{word!r}: a name that is not text", "rename the file", word=word)
     if not robots:
         raise DynidError(
             "no_robot_found", "there is no robot file (.urdf, MJCF .xml, .toml table) here",

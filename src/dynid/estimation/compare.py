@@ -399,7 +399,8 @@ def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
     result, remarks = best.identification, []
     coloured = [check.channel for check in result.checks if abs(check.colour) > COLOURED]
     if coloured:
-        what = "the jackknife's deviations allow for it" if result.groups else "its deviations are too small"
+        allowed = "the jackknife's standard deviations allow for it"
+        what = allowed if result.groups else "its standard deviations are too small"
         remarks.append(Message(
             "residuals_coloured", "its residuals are coloured ({some}): " + what, channels=coloured,
             some=coloured[:8], jackknife=bool(result.groups),
@@ -457,12 +458,12 @@ def _outlier_caveats(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Mess
     if off > (1.0 - AGREES) * len(distances):
         what = "huber differs from wls in {off} of {count} base parameters"
     elif sharper > SHARPER and wls.relative_deviation > huber.relative_deviation + EXACT:
-        what = "standard standard deviations of huber are {sharper:.1f} times smaller than those of wls"
+        what = "standard deviations of huber are {sharper:.1f} times smaller than those of wls"
     else:
         return []
     facts = {"off": off, "count": len(distances), "sharper": sharper}
     if huber.error > max(TIE * wls.error, wls.error + NOTHING):
-        why = ", but it predicts worse: outliers, or something that the model lacks and huber takes for them"
+        why = ", but it predicts worse: outliers, or something that the model lacks and huber mistakes for outliers"
         return [Message("huber_predicts_worse", what + why, **facts)]
     return [Message("outliers_likely", what + ": look for outliers and contacts, which held-out data may hold too",
                     **facts)]  # fmt: skip
@@ -479,7 +480,7 @@ def _acceleration_noise_caveats(torque: EstimatorRun, momentum: EstimatorRun | N
     if better > TIE and torque.error > momentum.error + NOTHING:
         what = "momentum predicts better than torque ({momentum:.4f} and {torque:.4f})"
     elif sharper > SHARPER and torque.relative_deviation > momentum.relative_deviation + EXACT:
-        what = "standard standard deviations of momentum are {sharper:.1f} times smaller than those of torque"
+        what = "standard deviations of momentum are {sharper:.1f} times smaller than those of torque"
     else:
         return []
     return [Message("noisy_accelerations", what + why, **facts)]

@@ -439,7 +439,7 @@ def _load_bundled(name: str) -> Robot:
 
 
 def _robot_command_words(robot: Robot) -> list[str]:
-    """Words that load the robot on the command line, none where it is no file or was changed since."""
+    """Words that load the robot on the command line, none where it is not a file or was changed since."""
     if len(robot.files) != 1:
         return []
     name = robot.files[0].name.removesuffix(".toml (bundled)")

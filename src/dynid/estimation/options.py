@@ -68,7 +68,7 @@ def _check_spans(windows: Sequence[tuple[float, float]]) -> tuple[tuple[float, f
 class Options:
     """Options of `identify` and its relatives, checked when they are made; `identify` says what each means.
 
-    Which logs validate and who follows the progress are no options: they come with the logs. `resolve` checks the
+    Which logs validate and who follows the progress are not options: they come with the logs. `resolve` checks the
     options against a robot and fills in what they leave to it.
     """
 
@@ -127,7 +127,7 @@ class Options:
             )  # fmt: skip
         if self.estimator == "huber" and self.has_reactions:
             raise IdentificationError(
-                "huber_with_base_forces", "estimator 'huber' judges joint torques alone",
+                "huber_with_base_forces", "estimator 'huber' looks for outliers in joint torques only",
                 "use 'wls' with forces on the base",
             )  # fmt: skip
         if self.prefer is not None and self.estimator == "recursive":
@@ -353,7 +353,7 @@ class Options:
         """Raise where friction or offsets of several logs are asked for and outliers are to be detected."""
         if self.is_robust and logs > 1 and (self.offsets_per_log or self.friction_per_log):
             raise IdentificationError(
-                "huber_with_log_offsets", "estimator 'huber' takes no own offsets or friction per log",
+                "huber_with_log_offsets", "estimator 'huber' cannot give each log its own offsets or friction",
                 "identify the logs one by one",
             )  # fmt: skip
 

@@ -206,7 +206,7 @@ def check_identification(x: Identification) -> Identification:
     foreign = [name for name in (*x.names, *(item.name for item in x.unidentifiable), *shares) if name not in known]
     if foreign or len(set(x.names)) < p:
         raise IdentificationError(
-            "record_parameters_mismatch", "parameter '{foreign}' is not one of the equation's, or named twice",
+            "record_parameters_mismatch", "parameter '{foreign}' is not in the equation, or is named twice",
             foreign=(foreign or x.names)[0],
         )  # fmt: skip
     if not set(x.essential) <= set(x.names):

@@ -151,7 +151,7 @@ def needs_accelerations(rows: BaseRows) -> bool:
 
 
 def _refuse_history(rows: BaseRows) -> None:
-    """Raise where rows are no function of the state alone, or not of every state in the box."""
+    """Raise where rows are not a function of the state alone, or not of every state in the box."""
     memory = [name for name in rows.friction if stop_width(name) or name in ("lag", "rest")]
     if memory:
         raise ExcitationError(

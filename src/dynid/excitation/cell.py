@@ -40,7 +40,7 @@ SIDES = 24
 class Solid:
     """Convex hull of points (V, 3) in the frame of a link, thickened by a radius (m).
 
-    A `surface` stands still and is no hull: its points are the corners of triangles, three after three.
+    A `surface` stands still and is not a hull: its points are the corners of triangles, three after three.
     """
 
     name: str

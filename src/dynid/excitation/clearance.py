@@ -183,8 +183,8 @@ class Clearance(Distances):
             )  # fmt: skip
         if least < clearance:
             notes.append(Message(
-                "constant_distance", "link '{link}' stays {distance:.3f} m from '{other}' in every posture, which no "
-                "motion changes: it is not held to the clearance", link=solid.name, other=other, distance=least,
+                "constant_distance", "link '{link}' stays {distance:.3f} m from '{other}' in every posture, whatever "
+                "the motion: the clearance is not enforced there", link=solid.name, other=other, distance=least,
             ))  # fmt: skip
         return False
 

@@ -42,7 +42,7 @@ def actuator_notes(result: Actuators) -> tuple[Message, ...]:
     if result.sensor_delay > 0.0:
         notes.append(Message(
             "sensor_delay_not_in_file", "the file holds no sensor delay of {lag:.2g} ms", "a simulator without it "
-            "needs kd lower by kp times it, and armature by kd times it", lag=1e3 * result.sensor_delay,
+            "needs kd lower by kp times this delay, and armature by kd times it", lag=1e3 * result.sensor_delay,
         ))  # fmt: skip
     lost = [name for name, x in (("rate limits of commands", np.isfinite(c.rate_limit)), ("dead bands", c.dead_band))
             if np.any(x)]  # fmt: skip
@@ -98,7 +98,7 @@ def with_actuators(data: bytes, result: Actuators, template: Path | None) -> tup
     if kept:
         notes.append(Message(
             "actuators_kept", "actuators of joints {joints} stay as they are: they are not of the controller's kind, "
-            "several act on a joint, or they stand in an included file", "mend their gains by hand", joints=kept,
+            "several act on a joint, or they stand in an included file", "correct their gains by hand", joints=kept,
         ))  # fmt: skip
     if turned:
         notes.append(Message(

@@ -113,7 +113,7 @@ class ExportSubject:
     """A robot with all standard parameters.
 
     of_base: they are base parameters in the place of the standard ones that kept their names, all others zero: the
-    torques are right, the links are no bodies. losses say which torques could not be taken along. model: the
+    torques are right, the links are not bodies. losses say which torques could not be taken along. model: the
     identification behind it, with the values of these bodies. springs (n,): N m/rad or N/m about the position at which
     they hold the joint's offset, for files that hold springs.
     """
@@ -223,13 +223,13 @@ def _make_subject_of_identification(result: Identification) -> ExportSubject:
     _check_fixed_base(robot)
     if not equation.options.has_torques:
         raise ExportError(
-            "reaction_result_not_exportable", "model '{model}' knows forces on the base, neither rotor inertias nor "
-            "friction", "identify with torques, or get physical parameters first", model=result.model,
+            "reaction_result_not_exportable", "model '{model}' sees forces on the base, but neither rotor inertias "
+            "nor friction", "identify with torques, or get physical parameters first", model=result.model,
         )  # fmt: skip
     if len(equation.joints) < robot.n:
         missing = [name for j, name in enumerate(robot.joint_names) if j not in equation.joints]
         raise ExportError(
-            "joint_torques_not_identified", "this result knows no torques of the joints {joints}",
+            "joint_torques_not_identified", "this result has no torques of the joints {joints}",
             "identify with all joints", joints=list(missing),
         )  # fmt: skip
     place = {name: k for k, name in enumerate(robot.parameter_names)}

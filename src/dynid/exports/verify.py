@@ -304,7 +304,7 @@ def verify_under_name(
     }
     if path.suffix.lower() not in checks:
         raise ExportError(
-            "unsupported_suffix", "{path}: nothing is known of files that end in '{suffix}'", path=shown,
+            "unsupported_suffix", "{path}: files that end in '{suffix}' cannot be verified", path=shown,
             suffix=path.suffix,
         )  # fmt: skip
     return checks[path.suffix.lower()](path, subject, motion)
@@ -391,7 +391,7 @@ def _verify_by_pinocchio(
     as_read, snapped = (_torques_of_urdf(path, robot, motion, lock, snap=snap) for snap in (False, True))
     if as_read is not None and snapped is not None and largest_relative_difference(as_read, theirs) <= TOLERANCE:
         if (again := largest_relative_difference(snapped, ours)) <= TOLERANCE:
-            return Verification("pinocchio, almost right angles taken for right", again, remark=_URDF_REMARK)
+            return Verification("pinocchio, nearly right angles rounded to right ones", again, remark=_URDF_REMARK)
     return Verification("pinocchio", error, remark=_URDF_REMARK)
 
 
@@ -556,7 +556,7 @@ def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, sho
         pair = [_torques_of_mjcf(path, subject, motion, snap=snap) for snap in (False, True)]
         if pair[0] is not None and pair[1] is not None and largest_relative_difference(pair[0], theirs) <= TOLERANCE:
             if (again := max(largest_relative_difference(pair[1], ours), float(dry))) <= TOLERANCE:
-                return Verification("MuJoCo, almost right angles taken for right", again, remark=remark)
+                return Verification("MuJoCo, nearly right angles rounded to right ones", again, remark=remark)
     return Verification("MuJoCo", error, remark=remark)
 
 

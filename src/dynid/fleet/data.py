@@ -230,7 +230,7 @@ def list_files(source: str) -> Iterator[LogFile]:
         return
     folder = Path(source)
     if not folder.is_dir():
-        what = "this is no folder of logs" if folder.exists() else "there is no such folder"
+        what = "this is not a folder of logs" if folder.exists() else "there is no such folder"
         raise DynidError(
             "no_such_folder", "{path}: {what}", "name a folder, a pattern or a Parquet file", path=source, what=what,
         )  # fmt: skip

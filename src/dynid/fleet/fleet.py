@@ -822,7 +822,7 @@ def read_robot_settings(robots: Mapping[str, Mapping[str, Any]] | str | PathLike
     wrong = [name for name, own in data.items() if not isinstance(own, dict)]
     if wrong:
         raise DynidError(
-            "unknown_fleet_setting", "{path}: '{name}' is no table of a robot", "write [{name}] with its settings",
+            "unknown_fleet_setting", "{path}: '{name}' is not a table of a robot", "write [{name}] with its settings",
             path=path, name=wrong[0],
         )  # fmt: skip
     for own in data.values():
@@ -1151,7 +1151,7 @@ def _connect(distributed: Any, address: str) -> Any:
     """Client of a scheduler at an address."""
     if address.partition("://")[0] not in distributed.comm.registry.backends or "://" not in address:
         raise DynidError(
-            "no_scheduler", "{address} is no address of a Dask scheduler", "it says it when it starts: "
+            "no_scheduler", "{address} is not an address of a Dask scheduler", "it prints it when it starts: "
             "tcp://head:8786", address=address,
         )  # fmt: skip
     try:

@@ -54,7 +54,7 @@ def read_arrays(path: Path) -> tuple[Data, list[Array]]:
         ) from error  # fmt: skip
     body = raw[len(MAGIC) + 32 :]
     if not raw.startswith(MAGIC) or hashlib.sha256(body).digest() != raw[len(MAGIC) : len(MAGIC) + 32]:
-        what = "is damaged" if raw.startswith(MAGIC) else "is no state of a fleet of this version"
+        what = "is damaged" if raw.startswith(MAGIC) else "is not a state of a fleet of this version"
         raise DynidError("fleet_state_damaged", "{path} {what}", "delete it: it is made again", path=path, what=what)
     try:
         (length,) = struct.unpack("<Q", body[:8])

@@ -101,7 +101,7 @@ class Plan:
             )
         except (OSError, *DAMAGE) as error:
             raise DynidError(
-                "fleet_plan_damaged", "{path} is no plan of a fleet: {reason}", "delete it, or choose another folder",
+                "fleet_plan_damaged", "{path} is not a fleet's plan: {reason}", "delete it, or choose another folder",
                 path=path, reason=" ".join(str(error).split())[:120],
             ) from error  # fmt: skip
 

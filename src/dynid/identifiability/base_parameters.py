@@ -496,8 +496,8 @@ def _find_by_samples(
     seen = int((size > 1e-9 * size.max(initial=0.0)).sum())
     if len(draws[0].matrix) < seen:
         warnings += (Message(
-            "too_few_rows", "{rows} rows cannot tell {columns} columns apart: the count is that of these rows, not the "
-            "robot's", "give {rows_option}, or leave it out", rows=len(draws[0].matrix), columns=seen,
+            "too_few_rows", "{rows} rows cannot distinguish {columns} columns: the count is that of these rows, not "
+            "the robot's", "give {rows_option}, or leave it out", rows=len(draws[0].matrix), columns=seen,
             rows_option=Wording(f"rows={seen} or more", f"--samples {seen} or more"),
         ),)  # fmt: skip
     return replace(_numeric_base_parameters(question, method, result, warnings), scaled=scaled)
@@ -668,8 +668,8 @@ def find_geometry_warnings(question: Question) -> tuple[Message, ...]:
     if not lost:
         return ()
     return (Message(
-        "geometry_almost_special", "{places}: only because of this there are the base parameters {parameters}, which "
-        "no experiment can distinguish from others", "if it is rounding, correct the geometry (angles: {snap})",
+        "geometry_almost_special", "{places}: only because of this {parameters} are base parameters, and no experiment "
+        "can distinguish them from others", "if it is rounding, correct the geometry (angles: {snap})",
         places="; ".join(places), parameters=list(lost),
         snap=Wording("load with snap=True", "leave out --no-snap"),
     ),)  # fmt: skip

@@ -246,17 +246,17 @@ class SensorRelation:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """Text of each torque parameter in parameters of the reactions: `ZZ1 (torque) = ZZ1 (reaction)`."""
+        """Text of each torque parameter in parameters of the reactions: `ZZR1 (torque) = ZZR1 (reaction)`."""
         lines = []
-        for name, k, row in zip(self.torque.names, self.torque.kept, self.S, strict=True):
+        for label, name, k, row in zip(self.torque.labels, self.torque.names, self.torque.kept, self.S, strict=True):
             if name in self.lost:
-                lines.append(f"{name}: cannot be had from these channels")
+                lines.append(f"{label}: not determined by these channels")
                 continue
             forms = self.torque.coefficients[k]
-            others = zip(self.reaction.kept, self.reaction.names, row, strict=True)
+            others = zip(self.reaction.kept, self.reaction.labels, row, strict=True)
             terms = [(forms.get(c, float(x)), other) for c, other, x in others if abs(x) > EXACT]
             text = sum_text(terms)
-            lines.append(f"{name} (torque) = {text if len(terms) < 2 else f'({text})'} (reaction)")
+            lines.append(f"{label} (torque) = {text if len(terms) < 2 else f'({text})'} (reaction)")
         return tuple(lines)
 
 

@@ -236,7 +236,7 @@ class Explanation:
             yield f"So it is with {len(self.changes) - SHOWN} more changes in which {self.parameter} takes part."
 
     def _sentences_on_trials(self) -> Iterator[str]:
-        """What reveals it, and what does not."""
+        """What reveals it, what does not, and what only a table would allow to try."""
         for kind, title in (("mounting", "Mounting"), ("sensor", "Sensor"), ("geometry", "Geometry")):
             tried = [trial for trial in self.trials if trial.kind == kind]
             helps = [trial for trial in tried if trial.revealed]
@@ -254,6 +254,8 @@ class Explanation:
                 yield f"{title}: single channels of a plate, added to the torques, that reveal it: {found}."
             if tried and not helps:
                 yield f"{title}: {_nothing_helps(kind, tried)}"
+        if self.trials and all(link.mdh is None for link in self.base.robot.links):
+            yield "Rules and changed geometries are for tables: dynid mdh ROBOT --out table.toml writes one."
 
 
 def _nothing_helps(kind: str, tried: list[Trial]) -> str:

@@ -38,7 +38,14 @@ from dynid.identifiability.loop_geometry import (
 )
 from dynid.identifiability.numeric import Question
 from dynid.identifiability.relations import Regrouping
-from dynid.identifiability.symbolic_numbers import Form, Ring, closure_lengths, length_generators, recognise_form
+from dynid.identifiability.symbolic_numbers import (
+    Form,
+    Ring,
+    closure_lengths,
+    length_generators,
+    recognise_form,
+    recognise_polynomial,
+)
 from dynid.messages import Message, Option
 from dynid.robot.expression import Expression, evaluate_expression
 from dynid.robot.mdh import mdh_transform
@@ -387,6 +394,8 @@ def _pivot_sizes(A: Numbers, units: Sequence[str]) -> list[float]:
 
 CHANGE = 0.03
 """Share by which lengths are changed: loops still close, and no two lengths stay related by chance."""
+FEW = 5
+"""Lengths on which a coefficient may depend for its form to be sought in these alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -474,10 +483,62 @@ def find_loop_forms(
             with flint_precision(math.ceil(DIGITS[0] / math.log10(2.0))):
                 rows = [_rows_of_changed_robot(question, lengths.changed(question.robot, x), found.kept) for x in draws]
                 if all(row is not None for row in rows):
-                    return _recognise_entries(question, entries, tree, rows, draws, ring)  # type: ignore[arg-type]
+                    forms = _recognise_entries(question, entries, tree, rows, draws, ring)  # type: ignore[arg-type]
+                    if left := [entry for entry in entries if entry not in forms]:
+                        forms |= _forms_in_few_lengths(question, left, lengths, rows, draws, ring, found.kept)  # type: ignore[arg-type]
+                    return forms
         except (ModelError, UndecidedError):  # does not close, or not far from a dead point
             continue
     return {}
+
+
+def _forms_in_few_lengths(
+    question: Question,
+    entries: Sequence[tuple[int, int]],
+    lengths: _Lengths,
+    rows: Sequence[dict[int, dict[int, arb]]],
+    draws: Sequence[dict[str, float]],
+    ring: Ring,
+    kept: tuple[int, ...],
+) -> dict[tuple[int, int], Form]:
+    """Forms of the entries that depend on few lengths only: each length is changed by itself to see which matter.
+
+    In these a form is looked for again; then lengths of which it has a power are taken out, and what is left may be a
+    polynomial in the others, whose coefficients are cosines and sines of any angles of the robot.
+    """
+    units = _degrees(question)
+    alone: dict[str, tuple[dict[str, float], dict[int, dict[int, arb]]]] = {}
+    for name, x in draws[0].items():
+        draw = {**draws[0], name: round(x * (1.0 + CHANGE), 12)}
+        try:
+            found = _rows_of_changed_robot(question, lengths.changed(question.robot, draw), kept)
+        except (ModelError, UndecidedError):
+            return {}
+        if found is None:
+            return {}
+        alone[name] = draw, found
+    forms = {}
+    for k, c in entries:
+        if any(c not in row[k] for row in (*rows, *(row for _, row in alone.values()))):
+            continue
+        values, degree = [row[k][c] for row in rows], units[k] - units[c]
+        moved = {name: row[k][c] for name, (_, row) in alone.items() if not (row[k][c] - values[0]).contains(0)}
+        if not 0 < len(moved) <= FEW:
+            continue
+        some = [{name: draw[name] for name in moved} for draw in draws]
+        form = recognise_form(values, some, degree, ring, [moved])
+        if form is None:
+            samples = [({**some[0], name: alone[name][0][name]}, x) for name, x in moved.items()]
+            form = recognise_polynomial((some[0], values[0]), samples, (some[1], values[1]), degree, ring)
+        if form is not None:
+            forms[k, c] = form
+    return forms
+
+
+def _degrees(question: Question) -> list[int]:
+    """Power of the length in the unit of each column."""
+    degree = {"kg m^2": 2, "kg m": 1, "kg": 0}
+    return [degree.get(column.name.unit, 0) for column in question.columns]
 
 
 def _rows_of_changed_robot(question: Question, robot: Robot, kept: tuple[int, ...]) -> dict[int, dict[int, arb]] | None:
@@ -502,8 +563,7 @@ def _recognise_entries(
 
     What has no simple form itself may differ by one from another coefficient of the row, of a parameter with its unit.
     """
-    degree = {"kg m^2": 2, "kg m": 1, "kg": 0}
-    units = [degree.get(column.name.unit, 0) for column in question.columns]
+    units = _degrees(question)
     forms: dict[tuple[int, int], Form] = {}
     near = _lengths_near_links(question.robot)
     place = [_link_of_column(question, c) for c in range(len(units))]

@@ -299,7 +299,7 @@ class BaseParameters:
 
 
 def _no_common_span(one: BaseParameters, other: BaseParameters) -> DynidError:
-    """Error of two sets of base parameters that are no bases of the same space."""
+    """Error of two sets of base parameters that are not bases of the same space."""
     return DynidError(
         "bases_of_other_span", "these base parameters ({count} of '{robot}', {model} model) and the others "
         "({other_count} of '{other_robot}', {other_model} model) do not span the same combinations",

@@ -137,7 +137,7 @@ class Ring:
         return self._form_of_node(parse_expression(expression.text))
 
     def cos_sin(self, angle: Expression) -> tuple[Form, Form]:
-        """Forms of the cosine and sine of an angle that is no multiple of 90 degrees."""
+        """Forms of the cosine and sine of an angle that is not a multiple of 90 degrees."""
         text, sign = split_leading_minus(angle)
         c, s = self.generator(f"cos({text})"), self.generator(f"sin({text})")
         return c, s if sign > 0 else -s
@@ -185,7 +185,7 @@ def split_leading_minus(angle: Expression) -> tuple[str, int]:
 
 
 def length_generators(expression: Expression) -> tuple[str, ...]:
-    """Generators that a length needs: its symbols, or its whole text where it has a power that is no integer."""
+    """Generators that a length needs: its symbols, or its whole text where it has a power that is not an integer."""
     if expression.text is None:
         return ()
     tree = parse_expression(expression.text)
@@ -402,6 +402,105 @@ def recognise_form(
 Terms: TypeAlias = Mapping[tuple[int, ...], Fraction]
 
 
+Sample: TypeAlias = "tuple[Mapping[str, float], arb]"
+
+
+def recognise_polynomial(first: Sample, others: Sequence[Sample], last: Sample, degree: int, ring: Ring) -> Form | None:
+    """Form of this degree: powers of some lengths times a polynomial in the rest; None where it is no such.
+
+    Samples are lengths, always the same ones in the same order, and a value: in the others one length after the other
+    differs from the first; the last one confirms. Coefficients solve linear equations, and each is recognised as a
+    polynomial in the ring's cosines and sines.
+    """
+    names = tuple(first[0])
+    powers = {
+        name: p for name, (lengths, x) in zip(names, others, strict=True)
+        if (p := _power(x / first[1], lengths[name], first[0][name]))
+    }  # fmt: skip
+    rest = tuple(name for name in names if name not in powers)
+    some = [first, *(sample for name, sample in zip(names, others, strict=True) if name in rest), last]
+    rows = [[_ball(lengths[name]) for name in rest] for lengths, _ in some]
+    values = [
+        math.prod((_ball(lengths[name]) ** -p for name, p in powers.items()), start=x) for lengths, x in some
+    ]  # fmt: skip
+    factor = ring.constant(1)
+    for name, p in powers.items():
+        one = _form_of_ratio(({(abs(p),): Fraction(1)}, _one([name])), [name], ring)
+        factor = factor * one if p > 0 else factor / one
+    for extra in range(3):
+        terms = monomials(len(rest), degree - sum(powers.values()) + extra)
+        if not 0 < len(terms) < len(some):
+            continue
+        for below in monomials(len(rest), extra):
+            right = [x * _power_product(row, below) for x, row in zip(values, rows, strict=True)]
+            left = [[_power_product(row, p) for p in terms] for row in rows]
+            if (total := _polynomial_through(left, right, terms, rest, ring)) is not None:
+                return factor * total / _form_of_ratio(({below: Fraction(1)}, _one(rest)), rest, ring)
+    return None
+
+
+def _power(ratio: arb, length: float, before: float) -> int:
+    """The power of a length by which a value grows, 0 where it is none up to 4."""
+    if not ratio > 0:
+        return 0
+    power = ratio.log() / (_ball(length) / _ball(before)).log()
+    p = round(float(power.mid()))
+    return p if abs(p) <= 4 and abs((power - p).mid()) < _ball(10) ** -SMALLEST else 0
+
+
+def _polynomial_through(
+    left: Sequence[Sequence[arb]],
+    right: Sequence[arb],
+    terms: Sequence[tuple[int, ...]],
+    names: Sequence[str],
+    ring: Ring,
+) -> Form | None:
+    """Polynomial whose coefficients solve the first equations, if all the others and the last one hold, too."""
+    from flint import arb_mat
+
+    size = len(terms)
+    try:
+        x = arb_mat([list(row) for row in left[:size]]).solve(arb_mat([[y] for y in right[:size]])).table()
+    except ZeroDivisionError:  # these geometries do not determine so many coefficients
+        return None
+    total = ring.constant(0)
+    for row, y in zip(left[size:], right[size:], strict=True):
+        off = sum((a * z[0] for a, z in zip(row, x, strict=True)), start=-y)
+        if abs(off.mid()) > abs(y.mid()) * _ball(10) ** -SMALLEST:
+            return None
+    for (coefficient,), powers in zip(x, terms, strict=True):
+        form = _recognise_constant(coefficient, ring)
+        if form is None:
+            return None
+        total = total + form * _form_of_ratio(({powers: Fraction(1)}, _one(names)), names, ring)
+    return total
+
+
+def _one(names: Sequence[str]) -> Terms:
+    """The polynomial 1 in so many generators."""
+    return {(0,) * len(names): Fraction(1)}
+
+
+def _power_product(balls: Sequence[arb], powers: Sequence[int]) -> arb:
+    """Monomial of balls."""
+    return math.prod((b**n for b, n in zip(balls, powers, strict=True)), start=_ball(1))
+
+
+def _recognise_constant(x: arb, ring: Ring) -> Form | None:
+    """Form of a number that is a simple polynomial in the ring's cosines and sines; None where it is none."""
+    names, fixed = tuple(ring.constants), [_ball(y) for y in ring.constants.values()]
+    if abs(x.mid()) < _ball(10) ** -USED:
+        return ring.constant(0)
+    for degree in range(5):
+        terms = [p for d in range(degree + 1) for p in monomials(len(fixed), d)]
+        if len(terms) > MOST:
+            break
+        for candidate in _ratio_candidates(x, fixed, terms, [(0,) * len(fixed)]):
+            if _ratio_holds(candidate, x, fixed):
+                return _form_of_ratio(candidate, names, ring)
+    return None
+
+
 def _candidates(
     x: arb, names: Sequence[str], draw: Sequence[arb], degree: int, groups: Sequence[Collection[str]]
 ) -> Iterator[tuple[Terms, Terms]]:
@@ -495,7 +594,7 @@ def _ratio_candidates(
     x: arb, balls: Sequence[arb], nums: Sequence[tuple[int, ...]], dens: Sequence[tuple[int, ...]]
 ) -> Iterator[tuple[Terms, Terms]]:
     """Ratios of polynomials, by an integer relation of x times the denominator's terms and the numerator's."""
-    terms = [math.prod((b**n for b, n in zip(balls, powers, strict=True)), start=_ball(1)) for powers in (*dens, *nums)]
+    terms = [_power_product(balls, powers) for powers in (*dens, *nums)]
     for row in integer_relations([x * t for t in terms[: len(dens)]] + terms[len(dens) :]):
         den = {powers: Fraction(n) for powers, n in zip(dens, row, strict=False) if n}
         num = {powers: Fraction(-n) for powers, n in zip(nums, row[len(dens) :], strict=True) if n}
@@ -552,7 +651,7 @@ def _ratio_holds(candidate: tuple[Terms, Terms], x: arb, balls: Sequence[arb]) -
 
 
 def _form_of_ratio(candidate: tuple[Terms, Terms], names: Sequence[str], ring: Ring) -> Form:
-    """Form of a ratio of polynomials in lengths; those that are no symbols are the numbers they are named by."""
+    """Form of a ratio of polynomials in lengths; those that are not symbols are the numbers they are named by."""
     known = [ring.generator(n) if n in ring.generators else ring.constant(Fraction(n)) for n in names]
     num, den = ring.constant(0), ring.constant(0)
     parts = []

@@ -100,7 +100,7 @@ def si_factor(log: str, channel: str, unit: str, column: str | None = None) -> f
 def check_units(
     log: str, units: Mapping[str, object] | None, robot: Robot, motor_side: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Return the units per channel and joint that the user gave, checked; an angle is no unit of a sliding joint."""
+    """Return the units per channel and joint that the user gave, checked; angles are not for sliding joints."""
     asked: dict[str, tuple[str, ...]] = {}
     for channel, value in (units or {}).items():
         if channel not in FACTORS or channel == "reaction":

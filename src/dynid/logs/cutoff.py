@@ -97,7 +97,7 @@ def choose_cutoff(seen: Survey) -> CutoffChoice:
     The band of the motion ends where 99 % of the velocity's power lies below. The cut-off is 15 times that, less
     where noise would be felt in accelerations or where the sampling rate forbids it, but at least 4 times.
 
-    Rows are no time series where positions jump about at random (steps from row to row are as large as between any
+    Rows are not time series where positions jump about at random (steps from row to row are as large as between any
     two rows) and recorded velocities have nothing to do with the jumps. A motion is clean where integrals of the
     recorded velocities and accelerations, by Simpson's rule over 1/24 of the band's period, agree to 1e-3 with the
     differences of positions and velocities: exact derivatives do, measured and filtered ones do not.

@@ -164,7 +164,7 @@ class Findings:
                 _count_facts(self.late),
             ),
             (
-                self.restarts, "clock_set_back", "the clock is set back {times}: split there",
+                self.restarts, "clock_set_back", "the clock jumps back {times}: the log is split there",
                 {"count": self.restarts, "times": "once" if self.restarts == 1 else f"{self.restarts} times"},
             ),
             (
@@ -322,7 +322,7 @@ class _Look:
 
 
 def _look_at_values(x: Array, limit: float) -> _Look:
-    """Values (N,) with their steps and jumps; limit: largest step that is no jump."""
+    """Values (N,) with their steps and jumps; limit: largest step that is not a jump."""
     steps = np.diff(x)
     turns, changes = int(np.count_nonzero(steps[1:] * steps[:-1] < 0.0)), int(np.count_nonzero(steps))
     usual_run = 1.0

@@ -530,7 +530,7 @@ class JoinedTable:
         averaged = [part for part in others if part.step * FASTER < main.step]
         notes = [
             Message(
-                "joined_by_averaging", "{other} ({rate:.4g} Hz) is faster: of it means over {period:.3g} s are kept",
+                "joined_by_averaging", "{other} ({rate:.4g} Hz) is faster: it is averaged over {period:.3g} s",
                 other=chosen.label(part), rate=1.0 / part.step, period=main.step,
             )
             if part in averaged

@@ -570,7 +570,7 @@ class Log:
     def rewired(self, wiring: Wiring) -> Log:
         """Return the log with mistakes of its wiring corrected, in addition to earlier corrections.
 
-        A log of a file stays there, and is read as if it had been opened with the options of both.
+        A log of a file is not loaded: the file is read as if it had been opened with all corrections.
 
         Parameters
         ----------
@@ -785,7 +785,7 @@ class Log:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """First and last instant, in the log's own time; times that are no part of the recording do not count."""
+        """First and last instant, in the log's own time; times that are not part of the recording do not count."""
         first, last = np.inf, -np.inf
         for t in times_of_recording(samples.t for samples in self.chunks()):
             first, last = min(first, float(t.min(initial=np.inf))), max(last, float(t.max(initial=-np.inf)))

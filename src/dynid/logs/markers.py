@@ -710,7 +710,7 @@ def _fill_missing_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Ar
     if blind.any():
         raise DynidError(
             "marker_zero_undetermined", "no marker beyond joint {joints} is visible in the known posture, so its "
-            "zero stays open", "choose other frames in `at`, or give offsets",
+            "zero is not determined", "choose other frames in `at`, or give offsets",
             joints=names_of_masked_joints(carried, blind),
         )  # fmt: skip
     total, count = np.zeros_like(guess), np.zeros(len(guess))

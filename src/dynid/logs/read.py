@@ -917,7 +917,7 @@ def _joints_after_arrays(log: Log, robot: Robot) -> dict[str, float]:
 
 
 IN_MEMORY = "frame"
-"""What messages call a log that is no file."""
+"""What messages call a log that is not a file."""
 
 
 def _open_parts(

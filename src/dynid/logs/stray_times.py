@@ -1,4 +1,4 @@
-"""Times that are no part of a recording: single rows with a clock of their own."""
+"""Times that are not part of a recording: single rows with a clock of their own."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def times_of_recording(pieces: Iterable[Array]) -> Iterator[Array]:
 
 
 class StrayTimes:
-    """Finds rows whose times are no part of a recording, such as 1e154 or the year 2000 in a single row.
+    """Finds rows whose times are not part of a recording, such as 1e154 or the year 2000 in a single row.
 
     The clock jumps by more than 100 steps (back: also 1 s) and returns within 64 rows, or there are so few rows between
-    two jumps, or at an end, that they are no piece. Gaps, and clocks that start again for longer, are none of these.
+    two jumps, or at an end, that they are not pieces. Gaps, and clocks that start again for longer, are none of these.
     """
 
     def __init__(self, step: float) -> None:
@@ -105,5 +105,5 @@ class StrayTimes:
         return alone if final and alone < self.count and self._is_far_from_recording(t[0]) else 0
 
     def _is_far_from_recording(self, t: float) -> bool:
-        """Whether few rows at an end are no part of the rest: out of order, or a thousand steps away."""
+        """Whether few rows at an end are not part of the rest: out of order, or a thousand steps away."""
         return bool(t < self.last or t - self.last > 1000.0 * self.step)

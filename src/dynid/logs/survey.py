@@ -196,7 +196,7 @@ def _raise_velocity_error(
     if which.any():
         raise LogError(
             log.name, code, "the velocity of {joints} is " + what, remedy + "leave velocities out with {columns}, or "
-            "mend it",
+            "correct it",
             joints=[robot.joint_names[j] for j in np.flatnonzero(which)[:6]], columns=Option("columns", {"v": None}),
             **facts,
         )  # fmt: skip

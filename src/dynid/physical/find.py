@@ -233,8 +233,8 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
     if not set(result.friction) <= set(PLAIN):
         notes.append(Message(
             "friction_terms_left_out", "friction is a sum of several terms over velocity: their signs are left as "
-            "identified, and the robot, which knows viscous, Coulomb and offset only, is without them; predict() has "
-            "all",
+            "identified, and the robot, which can hold viscous, Coulomb and offset only, has none of them; "
+            "predict() has all",
         ))  # fmt: skip
     elif not result.equation.is_direct_drive:
         notes.append(Message(

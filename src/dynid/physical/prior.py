@@ -181,7 +181,7 @@ def refuse_impossible_links(robot: Robot) -> None:
     if bad:
         raise PhysicalError(
             "prior_not_physical", "the prior '{robot}' has links that are physically impossible: {links}",
-            "mend them (`dynid check` says more), or leave the prior out", robot=robot.name, links=list(bad),
+            "correct them (`dynid check` says more), or leave the prior out", robot=robot.name, links=list(bad),
         )  # fmt: skip
 
 

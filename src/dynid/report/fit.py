@@ -339,7 +339,7 @@ def _residual_row(check: ChannelCheck, of_joint: bool) -> list[Cell]:
         for x in (check.velocity, check.position)
     ]
     colour = number_cell(check.colour, f"{check.colour:+.2f}", "fair" if abs(check.colour) > COLOURED else "")
-    words = Cell("; ".join(told) or "nothing to be seen", mark="" if told else "soft")
+    words = Cell("; ".join(told) or "nothing conspicuous", mark="" if told else "soft")
     return [Cell(check.channel), words, colour, *shares]
 
 

@@ -527,7 +527,7 @@ class ReportSubject:
     """A result with its logs: those it was made from, and others that it had to predict.
 
     origin: of the page; page_warnings: warnings that are the page's own; further: those of what was done beside it.
-    truth: the robot that was simulated, where the logs are no recordings; it is shown in place of nominal values.
+    truth: the robot that was simulated, where the logs are not recordings; it is shown in place of nominal values.
     """
 
     result: Identification

@@ -607,11 +607,11 @@ class BaseWhySection:
                 Cell(joins or "-"), *_remedy_cells(one),
             ])  # fmt: skip
         text = (
-            "Each remedy is computed: the tilted robot, the plate under its base (beside the torques) and the changed "
-            "table are asked for their base parameters again."
+            "Each remedy is computed: the base parameters of the tilted robot, of the robot on a force plate (in "
+            "addition to the torques) and of the changed table are determined anew."
         )
         if figures := _pictures(subject):
-            text += " In the pictures no sensor of this model sees the change that is drawn: what one link gains, "
+            text += " The pictures show changes that no sensor of this model sees: what one link gains, "
             text += "others lose."
         return {
             "text": text, "figures": figures,
@@ -646,7 +646,7 @@ def _link_of(name: Parameter) -> str:
 
 
 def _picture(robot: Robot, one: Explanation) -> Figure | None:
-    """The robot seen from the side with what each link gains and loses in a change that nobody sees."""
+    """The robot seen from the side with what each link gains and loses in a change that no measurement shows."""
     bent = middle_posture(robot) + 0.6 * (-1.0) ** np.arange(robot.n)  # no two links in line
     bent = np.clip(bent, *robot.limits.position.T)
     try:
@@ -678,7 +678,8 @@ def _picture(robot: Robot, one: Explanation) -> Figure | None:
         some = [link for link in by_link if (totals[link] >= 0) == (sign > 0)]
         if some:
             traces.append({
-                "type": "scatter", "mode": "markers+text", "name": title, "textposition": "top center",
+                "type": "scatter", "mode": "markers+text", "name": title,
+                "textposition": [("top center", "bottom center")[place[link] % 2] for link in some],
                 "x": [float(flat[place[link]][0]) for link in some],
                 "y": [float(flat[place[link]][1]) for link in some],
                 "text": [escape_plot_text(", ".join(p.split(" ")[0] for p in by_link[link])) for link in some],
@@ -693,7 +694,7 @@ def _picture(robot: Robot, one: Explanation) -> Figure | None:
     }
     words = ", ".join(f"{name} {x:+.3g} {unit_text(name.unit)}" for name, x in change.items())
     label = f"Change of {one.parameter} that no measurement shows: {words}"
-    return Figure(label, traces, layout, 320, note=f"Nobody sees this change: {words}.")
+    return Figure(label, traces, layout, 320, note=f"Invisible change: {words}.")
 
 
 class BaseRobotSection:

@@ -83,8 +83,9 @@ class ForceSensor:
         Which of the two forces is recorded.
     channels : tuple of str
         Recorded channels in their order, among Fx, Fy, Fz, Mx, My, Mz.
-    offsets : {"free", "tared", "known"}
-        "free" or "tared": an unknown constant per channel and run; "known": they are in `offset`.
+    offsets : {"free", "tared", "known"} or (channels,) array
+        "free" or "tared": an unknown constant per channel and run; "known": they are in `offset`, where the values of an
+        array go as well, N and N m.
     offset : (channels,) array, optional
         Known offsets, N and N m.
     mass : float

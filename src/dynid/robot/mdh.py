@@ -19,7 +19,7 @@ _ROUNDING = 1e-12
 """Angles (rad) and lengths (m) below this are rounding, not geometry, when frames are derived from a tree."""
 
 _PARALLEL = 1e-8
-"""Axes this close to parallel (rad) are taken for parallel, with a note.
+"""Axes this close to parallel (rad) are treated as parallel, with a note.
 
 Their common normal lies so far away (offset / angle) that lengths of a table could not hold it: the error would be
 1e-16 / angle, that of the change is the angle, and here both are equal.
@@ -83,8 +83,8 @@ def _describe_turned_axes(robot: Robot, T_link_mdh: dict[int, Transform]) -> lis
         off = float(np.linalg.norm(np.cross(T.rotation[:, 2], robot.links[k].axis)))
         if off > 2 * _ROUNDING:
             notes.append(Message(
-                "axes_taken_for_parallel", "joint '{joint}': {angle:.1g} rad from parallel to the axis before, taken "
-                "for parallel", joint=robot.links[k].joint, angle=off,
+                "axes_taken_for_parallel", "joint '{joint}': {angle:.1g} rad from parallel to the axis before, treated "
+                "as parallel", joint=robot.links[k].joint, angle=off,
             ))  # fmt: skip
     return notes
 
@@ -214,7 +214,7 @@ def _clean_length(length: float) -> float:
     return nearest if abs(length - nearest) <= 4e-15 * max(1.0, abs(length)) else length
 
 
-# Notes on angles that were taken for right ones.
+# Notes on angles that were rounded to right ones.
 
 
 _ONE_BY_ONE = 2
@@ -223,7 +223,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class SnappedAngle:
-    """An angle that was taken for a multiple of 90 degrees: where, by how much (rad), and the note on it alone."""
+    """An angle that was rounded to a multiple of 90 degrees: where, by how much (rad), and the note on it alone."""
 
     where: str
     off: float
@@ -238,7 +238,7 @@ def describe_snapped_angles(snapped: Sequence[SnappedAngle]) -> list[Message]:
     names = "; ".join(one.where for one in snapped[:_NAMED])
     more = "; ..." if len(snapped) > _NAMED else ""
     return [Message(
-        "angles_snapped", "angles in {count} places ({places}{more}) are taken for multiples of 90 degrees, at most "
-        "{angle:.1g} rad away ({worst})", "{snap} keeps them", count=len(snapped), places=names, more=more,
+        "angles_snapped", "angles in {count} places ({places}{more}) are rounded to multiples of 90 degrees, by at "
+        "most {angle:.1g} rad ({worst})", "{snap} keeps them", count=len(snapped), places=names, more=more,
         angle=worst.off, worst=worst.where, snap=Option("snap", False),
     )]  # fmt: skip

@@ -484,7 +484,7 @@ class Robot:
     description : str
         URDF to which a xacro file was expanded.
     published : PublishedMasses, optional
-        Masses that others published, which a table may state beside its nominal values.
+        Masses that others published, which a table may state in addition to its nominal values.
 
     Raises
     ------
@@ -843,7 +843,7 @@ def composite_inertias(robot: Robot) -> dict[int, Array]:
 def _check_links(robot: Robot) -> None:
     """Raise DynidError for links with an unknown parent or a damaged frame, and for couplings that go in a circle."""
     if any(not -1 <= link.parent < len(robot.links) for link in robot.links):
-        raise DynidError("record_parent_unknown", "a link's parent is no link of the robot")
+        raise DynidError("record_parent_unknown", "a link's parent is not a link of the robot")
     for link in robot.links:
         R = link.placement.rotation
         if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(link.axis) - 1.0) > 1e-6:

@@ -17,7 +17,7 @@ Vector: TypeAlias = Annotated[Array, Numbers((3,))]
 Matrix: TypeAlias = Annotated[Array, Numbers((3, 3))]
 
 SNAP_TOLERANCE = 1e-4
-"""Angles this close to a multiple of 90 degrees (rad) are taken for that multiple."""
+"""Angles this close to a multiple of 90 degrees (rad) are rounded to it."""
 
 
 def freeze(values: object) -> Array:

@@ -91,7 +91,7 @@ LIMITS = (MEMORY, SECONDS, JOINTS, COLUMNS, ROWS, ELEMENTS, SYMBOLS)
 
 
 def check_regular_file(path: Path) -> Message | None:
-    """Why a path is no file whose content can be read to its end: a pipe, a device; None where it is one."""
+    """Why a path is not a file whose content can be read to its end: a pipe, a device; None where it is one."""
     mode = path.stat().st_mode
     if stat.S_ISREG(mode):
         return None
@@ -276,7 +276,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text to a temporary file, then rename it; bytes of file names that are no text become escapes."""
+    """Write UTF-8 text to a temporary file, then rename it; bytes of file names that are not text become escapes."""
     write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
 
 

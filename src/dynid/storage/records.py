@@ -312,7 +312,7 @@ def read_json(path: Path, form: str, version: int, remedy: str, error: type[Dyni
         raise error("not_json", "{path}: this is not a JSON file ({reason})", path=path, reason=reason) from reason
     if not isinstance(data, dict) or data.get("format") != form:
         raise error(
-            "wrong_record_format", "{path}: this is no file of the format '{format}'", "{how}", path=path, format=form,
+            "wrong_record_format", "{path}: not a file of the format '{format}'", "{how}", path=path, format=form,
             how=remedy,
         )  # fmt: skip
     if data.get("version") != version:

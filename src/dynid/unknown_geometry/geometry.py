@@ -69,7 +69,7 @@ class PartlyKnownRobot:
 
     @property
     def known_angles(self) -> tuple[Angle, ...]:
-        """Known angles that are no multiples of 90 degrees, each once."""
+        """Known angles that are not multiples of 90 degrees, each once."""
         turnings = [getattr(row, letter).known for row in self.rows for letter in ANGLES]
         return tuple(dict.fromkeys(x for x in turnings if not is_right_angle(x)))
 
@@ -182,7 +182,7 @@ def _expand_polynomial(node: ast.expr, place: _ExpressionPlace) -> dict[Powers, 
             return {powers: sign * c for powers, c in _expand_polynomial(operand, place).items()}
         case ast.BinOp(left=left, op=op, right=right):
             return _combine_polynomials(_expand_polynomial(left, place), op, _expand_polynomial(right, place), place)
-    raise place.error("is no polynomial in the unknowns")
+    raise place.error("is not a polynomial in the unknowns")
 
 
 def _combine_polynomials(
@@ -205,7 +205,7 @@ def _combine_polynomials(
             return total
         if set(x) <= {()}:
             return {(): Fraction(read_length(float(x.get((), Fraction(0))) ** float(number)))}
-    raise place.error("is no polynomial in the unknowns")
+    raise place.error("is not a polynomial in the unknowns")
 
 
 def _multiply_polynomials(x: dict[Powers, Fraction], y: dict[Powers, Fraction]) -> dict[Powers, Fraction]:

@@ -56,7 +56,7 @@ class Generators:
     """Names of the polynomials' variables: of the motion, of the unknown geometry, of known angles.
 
     A revolute joint i has `c i`, `s i` and `v i`, a prismatic one `q i` and `v i`; an unknown angle x has cos(x) and
-    sin(x), and so has a known angle that is no multiple of 90 degrees.
+    sin(x), and so has a known angle that is not a multiple of 90 degrees.
     """
 
     motion: tuple[str, ...]
@@ -335,7 +335,7 @@ def evaluate_in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
 
 
 def evaluate_exactly(form: BilinearForm) -> list[dict[int, Fraction]]:
-    """B in rational numbers: exact, or to 60 digits where known angles are no multiples of 90 degrees."""
+    """B in rational numbers: exact, or to 60 digits where known angles are not multiples of 90 degrees."""
     points = [Fraction(x) for angle in form.shape.known_angles for x in cosine_sine(angle)]
 
     @cache

@@ -791,7 +791,7 @@ class ModelParameters:
         strange = [name for name in known if name not in place]
         if strange:
             raise UnknownGeometryError(
-                "unknown_parameter", "'{name}' is no parameter of '{robot}'", "names look like {example}",
+                "unknown_parameter", "'{name}' is not a parameter of '{robot}'", "names look like {example}",
                 name=strange[0], robot=self.robot.name, example=shape.robot.parameter_names[0],
             )  # fmt: skip
         given = {place[name]: float(x) for name, x in known.items()}

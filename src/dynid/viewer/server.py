@@ -415,7 +415,7 @@ def _own_origin_only(port: int) -> Iterator[None]:
     """Context in which a server is made that refuses pages of other sites, which could read and steer it.
 
     A browser lets any page open a WebSocket to this machine and says where the page comes from; viser does not look.
-    Programs that are no browsers say nothing, and are let in.
+    Programs that are not browsers say nothing, and are let in.
     """
     import websockets.asyncio.server as library
 

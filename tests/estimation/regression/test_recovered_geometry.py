@@ -120,7 +120,7 @@ def test_a_simulated_arm_tells_its_lengths(tmp_path: Path) -> None:
 
 
 def test_wrong_uses_are_told(scara: ModelParameters) -> None:
-    with pytest.raises(DynidError, match="'XX9' is no parameter"):
+    with pytest.raises(DynidError, match="'XX9' is not a parameter"):
         scara.recoverable_lengths(known={"XX9": 0.0})
     robot = load_robot("gautier3")
     result = dynid.identify(robot, dynid.simulate(robot, fourier_motion(robot)), friction=())
@@ -133,7 +133,7 @@ def test_the_command_tells_lengths(
 ) -> None:
     command = CommandLine(monkeypatch, capsys)
     out = command("unknown", "scara", "--unknown", "A1,A2", "--known", "MX2=0", "--known", "MX3=0").out
-    assert "Of the lengths, A1*A2 follow" in out
+    assert "These parameters determine A1*A2 (" in out
     robot = load_robot("gautier3")
     result = dynid.identify(
         robot, dynid.simulate(robot, fourier_motion(robot), noise=0.02, seed=2), unknown=("d", "r"), friction=()
@@ -142,6 +142,24 @@ def test_the_command_tells_lengths(
     assert "d3" in command("unknown", "gautier3", "--result", tmp_path / "result.json").out
     command("unknown", "scara", "--result", tmp_path / "result.json", code=2)
     command("unknown", "gautier3", "--result", tmp_path / "result.json", "--unknown", "d", code=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "inside"), [("panda", ("r2", "r3", "r4", "r5", "r6")), ("lwr4", ("r2", "r5"))])
+def test_public_recordings_with_all_r_unknown(name: str, inside: tuple[str, ...]) -> None:
+    """Published r, also those that are 0: inside the intervals, or (r3, r4 of the LWR4+) close to their ends."""
+    robot = load_robot(name)
+    fit, _ = logs(CASES[name], robot, cut=False)
+    found = recover_geometry_of_result(dynid.identify(robot, fit, unknown=("r",)))
+    assert found.hidden == ("r1", "r7")  # along the first axis, and beyond the last: no torque shows them
+    for text, value, (low, high) in zip(found.names, found.values, found.intervals, strict=True):
+        row = robot.links[int(text[1:]) - 1].mdh
+        assert row is not None
+        assert (low <= row.r.value <= high) == (text in inside)
+        assert abs(value - row.r.value) < 1.2 * (high - low) / 2.0
+    if name == "panda":
+        r3, r5 = (found.names.index(text) for text in ("r3", "r5"))
+        assert_allclose(found.values[[r3, r5]], [0.316, 0.384], atol=0.02)
 
 
 @pytest.mark.slow

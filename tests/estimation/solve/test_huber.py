@@ -318,7 +318,7 @@ def test_states_own_offsets_and_short_logs_are_refused() -> None:
     state = dynid.collect_state(robot_of("puma560"), log, friction=PLAIN)
     with pytest.raises(IdentificationError, match="reads logs twice"):
         dynid.identify_states(state, estimator="huber")
-    with pytest.raises(IdentificationError, match="no own offsets"):
+    with pytest.raises(IdentificationError, match="its own offsets"):
         dynid.identify(robot_of("puma560"), [log, log], friction=PLAIN, offsets_per_log=True, estimator="huber")
     short = Log(log.t[:20], log.q[:20], tau=np.array(log.tau)[:20])
     with pytest.raises(LogError, match="too short"):

@@ -124,7 +124,7 @@ def test_many_rounded_angles_are_one_note(tmp_path: Path) -> None:
     robot = load_robot(write(tmp_path, f'<robot name="r"><link name="l0"/>{joints}</robot>'))
     assert len(robot.notes) == 1
     assert "angles in 5 places (joint 'j1'; joint 'j2'; joint 'j3'; ...)" in robot.notes[0]
-    assert "at most 0.0001 rad away (joint 'j3'); snap=False" in robot.notes[0]
+    assert "at most 0.0001 rad (joint 'j3'); snap=False" in robot.notes[0]
 
 
 def test_mimic_of_fixed_joints(tmp_path: Path) -> None:

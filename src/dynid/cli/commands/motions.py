@@ -30,7 +30,7 @@ def excite(
     *,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help=".csv with a ROS 2 .yaml beside it, .yaml, .json or .script (URScript); .html too"),
+        typer.Option("--out", help=".csv with a ROS 2 .yaml next to it, .yaml, .json or .script (URScript); .html too"),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="samples per second of the files (default: 100; .script: the controller's)")

@@ -97,7 +97,7 @@ def check(
         if found.mended is None:
             raise DynidError(
                 "nothing_to_write", "--out {place}: there is nothing to write; the file is in order or cannot be "
-                "mended", place=place,
+                "repaired", place=place,
             )  # fmt: skip
         write_text(place, table_text(found.mended.to_mdh()))
 

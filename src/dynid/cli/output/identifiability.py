@@ -102,6 +102,8 @@ def describe_identifiability(base: BaseParameters) -> str:
     channel = seen.get(base.question.model, "its joint torques")
     verb = "reveals" if base.question.model in ("energy", "power") else "reveal"
     lost = total - base.count
+    if any(warning.code == "too_few_rows" for warning in base.warnings):
+        return f"So few sampled rows show {base.count} combinations; the robot's own number may be larger."
     if not lost:
         return f"All {total} parameters of this robot show in {channel}: a rich motion identifies each by itself."
     return (
@@ -379,9 +381,9 @@ def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     if answer.shared_parameters:
-        screen.print(
-            f"  the same in both: {escape_markup(' '.join(answer.shared_parameters))}", highlight=False, soft_wrap=True
-        )
+        torque = relation.torque
+        labels = [y for x, y in zip(torque.names, torque.labels, strict=True) if x in answer.shared_parameters]
+        screen.print(f"  the same in both: {escape_markup(' '.join(labels))}", highlight=False, soft_wrap=True)
     for name, line in zip(relation.torque.names, relation.relations, strict=True):
         if name not in answer.shared_parameters:
             screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
@@ -396,7 +398,8 @@ def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
 
 def show_barycentric(base: BaseParameters, screen: Console) -> None:
     """Print the base parameters in barycentric letters."""
-    screen.print("\nin barycentric parameters (links with all masses beyond lumped at the joints):", highlight=False)
+    title = "in barycentric parameters (each link with all masses beyond it lumped at the joints):"
+    screen.print(f"\n{title}", highlight=False)
     for line in barycentric(base.robot).base_parameter_relations(base):
         screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
 
@@ -480,16 +483,16 @@ def show_recoverable_lengths(found: Recoverable, screen: Console) -> None:
 
 
 def describe_recoverable_lengths(found: Recoverable) -> list[str]:
-    """Sentences on the lengths that follow, and on those that do not."""
+    """Sentences on the lengths that model parameters determine, and on those that they do not."""
     if not found.names:
         return []
     lines = []
     if found.texts:
-        lines.append(f"Of the lengths, {', '.join(found.texts)} follow from them (dynid unknown --result).")
+        lines.append(f"These parameters determine {', '.join(found.texts)} (values: dynid unknown --result).")
     if found.others:
-        lines.append(f"{found.others} more function(s) of the lengths follow that are no products of powers.")
+        lines.append(f"They also determine {found.others} function(s) of the lengths that are not products of powers.")
     if found.hidden:
-        lines.append(f"Nothing follows of {', '.join(found.hidden)}, unless inertias are known (--known MX2=0).")
+        lines.append(f"They do not determine {', '.join(found.hidden)} unless inertias are known (--known MX2=0).")
     return lines
 
 
@@ -508,7 +511,7 @@ def recover_lengths(path: Path, robot: Robot, known: Mapping[str, float]) -> Rec
 
 
 def show_recovered_lengths(name: str, found: RecoveredGeometry, screen: Console) -> None:
-    """Print lengths with their intervals beside the nominal ones."""
+    """Print lengths with their intervals next to the nominal ones."""
     from rich.table import Table
 
     screen.print(escape_markup(f"{name}: lengths from identified model parameters"), style="bold", highlight=False)
@@ -520,12 +523,12 @@ def show_recovered_lengths(name: str, found: RecoveredGeometry, screen: Console)
             table.add_row(escape_markup(text), f"{x:.4g}", f"{low:.4g} to {high:.4g}", f"{nominal:.4g}")
         screen.print(table)
     for what, names in (("not determined by these data, held at nominal values", found.undetermined),
-                        ("do not follow from torques", found.hidden)):  # fmt: skip
+                        ("not determined by torques", found.hidden)):  # fmt: skip
         if names:
             screen.print(escape_markup(f"{what}: {', '.join(names)}"), highlight=False)
     if found.freedom:
         screen.print(
-            f"{found.freedom} model parameters more than lengths and inertias explain: they miss by {found.misfit:.2g} "
+            f"{found.freedom} more model parameters than lengths and inertias: the fit misses by {found.misfit:.2g} "
             "standard deviations (root mean square; about 1 where the model holds)", highlight=False, soft_wrap=True,
         )  # fmt: skip
 

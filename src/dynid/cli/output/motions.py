@@ -324,7 +324,7 @@ def read_torque_traces(result: Path, file: Path, robot: Robot, reader: LogReader
         )  # fmt: skip
     if found.model not in ("torque", "torque+reaction"):
         raise DynidError(
-            "result_without_torques", "{file}: this result knows no joint torques (model '{model}')", "give one of "
+            "result_without_torques", "{file}: this result has no joint torques (model '{model}')", "give one of "
             "--model torque", file=result, model=found.model,
         )  # fmt: skip
     log = reader.read_log(str(file))
@@ -345,7 +345,7 @@ def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:
     for note in notes[:SHOWN]:
         show_note(note, screen)
     if len(notes) > SHOWN:
-        screen.print(f"note: {len(notes) - SHOWN} more shapes are not drawn, for such reasons", highlight=False)
+        screen.print(f"note: {len(notes) - SHOWN} more shapes are not drawn, for similar reasons", highlight=False)
 
 
 def view_json_data(

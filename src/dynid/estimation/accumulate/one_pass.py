@@ -95,8 +95,8 @@ WINDOWS_LEFT_OUT = "windows_left_out"
 def _describe_windows_left_out(options: Options, used: int, treatment: Treatment) -> Message:
     """Message on listed windows that gave no row."""
     return Message(
-        WINDOWS_LEFT_OUT, "{out} of {listed} windows are left out: they are not inside the recording, gaps and the "
-        "filter's edges ({edge:.2g} s at each end) taken away", "give windows inside it",
+        WINDOWS_LEFT_OUT, "{out} of {listed} windows are left out: they are not inside the recording without its gaps "
+        "and the filter's edges ({edge:.2g} s at each end)", "give windows inside it",
         out=len(options.spans) - used, listed=len(options.spans), edge=treatment.trimmed_samples / treatment.rate,
     )  # fmt: skip
 
@@ -112,8 +112,9 @@ def _explain_too_short(options: Options, seen: Survey, treatment: Treatment, fou
     facts = {"rows": found.samples, "rate": seen.rate, "gaps": found.gaps, "cutoff": treatment.cutoff}
     if options.spans:
         return Message(
-            "windows_outside_log", "none of the windows lies inside it, gaps and the filter's edges ({edge:.2g} s at "
-            "each end) taken away", "give windows between its first and last instant, {begin:.4g} and {end:.4g} s",
+            "windows_outside_log", "none of the windows lies inside it without its gaps and the filter's edges "
+            "({edge:.2g} s at each end)", "give windows between its first and last instant, {begin:.4g} and "
+            "{end:.4g} s",
             edge=treatment.trimmed_samples / treatment.rate, begin=seen.samples.t[0], end=seen.samples.t[-1], **facts,
         )  # fmt: skip
     if options.is_integral:

@@ -73,7 +73,7 @@ BETTER_IF_INCOMPLETE = 1.3
 """Held-out error over that of an alternative from which on it is named although other single ones were not tried."""
 
 BELIEVED = 0.3
-"""Error from which on a reading that does not halve it is no remedy."""
+"""Error from which on a reading that does not halve it is not a remedy."""
 
 # What friction, sines, chance and small joints may imitate.
 
@@ -956,7 +956,7 @@ class ReadingWords:
             logs = [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
             yield (
                 "payload",
-                f"the last link is another one in {_shortened_list_text(logs)}: an undeclared payload",
+                f"the last link differs in {_shortened_list_text(logs)}: an undeclared payload",
             )
 
     def _factor_clauses(self, r: Reading) -> Iterator[tuple[str, str]]:
@@ -968,7 +968,7 @@ class ReadingWords:
         if degrees:
             yield "units", f"positions of {_joint_list_text(degrees)} are degrees, not radians"
         if radians:
-            yield "units", f"positions of {_joint_list_text(radians)} are radians that were taken for degrees"
+            yield "units", f"positions of {_joint_list_text(radians)} are radians that were read as degrees"
         ratios = self._gear_ratios(r)
         if ratios:
             geared = [f"{name} (gear ratio {self._ratio_text(name, x)})" for name, x in ratios.items()]

@@ -46,7 +46,7 @@ def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool =
     place: dict[str, int] = {name: k for k, name in enumerate(base_names)}
     if not roughly and not set(base_names) <= set(
         names
-    ):  # something is unidentifiable: sums of parameters are no inertias
+    ):  # something is unidentifiable: sums of parameters are not inertias
         return np.zeros((0, len(names)))
     return np.array([[row[place[name]] if name in place else 0.0 for name in names] for row in on_base])
 
@@ -161,7 +161,7 @@ def describe_unprovable(equation: Equation) -> tuple[Message, ...]:
     joints = _joints_without_visible_zero(equation)
     if joints:
         found.append(Message(
-            "zero_unproven", "the zero of joint {some}, by which parameters turn or shift alike", joints=joints,
+            "zero_unproven", "the zero of joint {some}, with which parameters turn or shift", joints=joints,
             some=joints,
         ))  # fmt: skip
     return tuple(found)

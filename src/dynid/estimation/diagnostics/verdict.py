@@ -792,7 +792,7 @@ _OF_ROBOTS, _OF_LOGS = (
 class Call:
     """How a result was made, so that the next command can be named.
 
-    command: as typed, or to the same effect; empty where robot or logs are no files. robot, logs: their words in it;
+    command: as typed, or to the same effect; empty where robot or logs are not files. robot, logs: their words in it;
     saved: the file of the result; options: given from Python.
     """
 

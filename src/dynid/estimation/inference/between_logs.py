@@ -551,7 +551,7 @@ class ChangeSearch:
         return {log: self.contrasts.inverse @ ((self.maps[log] @ self.values)[: self.rank] - first) for log in logs}
 
 
-# Gravity's direction is no parameter: its columns are written along rows that were kept.
+# Gravity's direction is not a parameter: its columns are written along rows that were kept.
 
 
 MOST_ROWS = 1500
@@ -608,7 +608,7 @@ def contrast_rows(
     contrasts: LogContrasts,
     shifts: Mapping[int, Array] = MappingProxyType({}),
 ) -> LogContrasts | None:
-    """Compare logs by rows that were kept, with columns of gravity beside the unknowns; None where that is no model.
+    """Compare logs by rows that were kept, with columns of gravity beside the unknowns; None where that is not a model.
 
     shifts: how the unknowns of some logs differ.
     """

@@ -132,7 +132,7 @@ class RecoveredGeometry:
 
     names, values, sigma, intervals (k, 2), nominal: of the products, in powers of m. undetermined: what would follow
     but for the noise of these values; it is held at its nominal value. hidden: lengths of which nothing follows;
-    others: functions that are no products. misfit: root mean square, in standard deviations, of what is left of the
+    others: functions that are not products. misfit: root mean square, in standard deviations, of what is left of the
     model parameters beyond what any inertias and lengths explain; freedom: how many such residuals there are.
     """
 

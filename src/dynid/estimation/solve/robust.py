@@ -45,7 +45,7 @@ NORMAL = 1.4826
 """Standard deviation over median of |x|, where x is normal."""
 
 FLOOR = 1e-3
-"""Scales are at least this share of a joint's usual torque: what is smaller is no outlier."""
+"""Scales are at least this share of a joint's usual torque: what is smaller is not an outlier."""
 
 HALF = 0.5
 """Share of good samples below which a row is left out."""
@@ -209,7 +209,7 @@ PIECE = 2.0
 KEPT_BYTES = 64_000_000
 RIDGE = 1e-11
 GLITCHES = 0.05
-"""Share of samples above which jumps of positions are no glitches, but how the log is."""
+"""Share of samples above which jumps of positions are not glitches, but how the log is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -529,8 +529,8 @@ class Sequential:
         if taken < len(good) and usable[taken]:
             self._count_samples(taken, taken)
             raise IdentificationError(
-                "time_not_increasing", "sample {sample}: its time is not after that of the one before; the samples "
-                "before it were taken, it was not", sample=self.count,
+                "time_not_increasing", "sample {sample}: its time is not after that of the one before; earlier samples "
+                "were used, this one was not", sample=self.count,
             )  # fmt: skip
         self._count_samples(taken, len(good))
 
@@ -540,7 +540,7 @@ class Sequential:
         self._solution = None
         if taken < given:
             raise IdentificationError(
-                "sample_not_finite", "sample {sample} is not finite; the samples before it were taken, it was not:",
+                "sample_not_finite", "sample {sample} is not finite; earlier samples were used, this one was not:",
                 "leave it out", sample=self.count,
             )  # fmt: skip
 

@@ -268,7 +268,7 @@ def _cells_of_quoted_line(line: bytes, delimiter: str) -> list[bytes]:
 
 
 def _why_lists_are_no_numbers(texts: Sequence[str]) -> str:
-    """Text on why a column of lists holds no numbers; '' where its texts are no lists."""
+    """Text on why a column of lists holds no numbers; '' where its texts are not lists."""
     is_list = any(text.startswith(("[", "(")) and text.endswith(("]", ")")) for text in texts)
     return "holds lists as text; write a column for each joint, or a Parquet file" if is_list else ""
 
@@ -683,7 +683,7 @@ def _strip_cells(block: bytes, delimiter: str) -> bytes:
 
 
 def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> pl.DataFrame:
-    """Parse a block to the named columns; a cell that is no number is an error with its line.
+    """Parse a block to the named columns; a cell that is not a number is an error with its line.
 
     A block is taken to be clean first. Where it does not parse, or the last column has holes, as it does for short
     and blank lines, it is cleaned, parsed again and checked line by line.
@@ -723,7 +723,7 @@ def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: in
 
 
 def _parse_clock_times(words: Sequence[str | None]) -> Numbers:
-    """Whole ns of texts; raises ValueError where one is no time."""
+    """Whole ns of texts; raises ValueError where one is not a time."""
     stamps = [NO_STAMP if not word or word in MISSING else parse_clock_time(word) for word in words]
     if None in stamps:
         raise ValueError("a cell is not a time")
@@ -731,7 +731,7 @@ def _parse_clock_times(words: Sequence[str | None]) -> Numbers:
 
 
 def _cells_with_missing_stamps(header: TextHeader, places: list[int], block: bytes) -> pl.DataFrame:
-    """Cells of a block in which some are missing; a stamp may be a number that is no integer."""
+    """Cells of a block in which some are missing; a stamp may be a number that is not an integer."""
     import polars as pl
 
     try:
@@ -810,7 +810,7 @@ def _parse_words(words: list[str], header: TextHeader, is_stamp: bool) -> Number
 
 
 def _parse_stamp(word: str) -> int:
-    """A stamp as polars casts it: a number that is no integer loses its fraction, one out of range is none."""
+    """A stamp as polars casts it: a number that is not an integer loses its fraction, one out of range is none."""
     try:
         value = int(word)
     except ValueError:
@@ -833,7 +833,7 @@ def _is_number_cell(cell: str, header: TextHeader) -> bool:
 
 
 def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: int, block: bytes) -> None:
-    """Raise for the first line with too few or too many cells, or a cell of the given columns that is no number."""
+    """Raise for the first line with too few or too many cells, or a cell of the given columns that is not a number."""
     count = len(header.columns)
     for number, raw in enumerate(block.split(NEWLINE), start=line):
         if not raw.strip() or raw.startswith(b"#"):

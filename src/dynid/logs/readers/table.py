@@ -87,7 +87,7 @@ MOST_WORDS = 500
 
 
 LONGEST_NAME = 1000
-"""Characters of a column's name; a longer one is no name but a damaged file."""
+"""Characters of a column's name; a longer one is not a name but a damaged file."""
 
 
 def check_field_names(log: str, names: Sequence[str]) -> None:

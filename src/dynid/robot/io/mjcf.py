@@ -128,7 +128,7 @@ _COUNTS = {
 
 
 def check_mjcf_numbers(path: Path, root: Element) -> None:
-    """Raise RobotFileError that lists every pose, axis, mass or inertia that is no number."""
+    """Raise RobotFileError that lists every pose, axis, mass or inertia that is not a number."""
     problems: list[Message] = []
     for compiler in root.findall("compiler"):
         _check_attributes(compiler, "compiler", {"settotalmass": 1, "boundmass": 1, "boundinertia": 1}, problems)
@@ -244,7 +244,7 @@ def _snap_link(link: Link, snapped: list[SnappedAngle]) -> Link:
     if off > 1e-12:
         where = f"body '{link.name}'"
         note = Message(
-            "angle_snapped", "{where}: its frame is {angle:.1g} rad off a right angle, taken for it", "{snap} keeps it",
+            "angle_snapped", "{where}: its frame is {angle:.1g} rad off a right angle: rounded", "{snap} keeps it",
             where=where, angle=off, snap=Option("snap", False),
         )  # fmt: skip
         snapped.append(SnappedAngle(where, off, note))
@@ -446,7 +446,7 @@ def read_mjcf_shapes(
     """Shapes of the robot in an MJCF, how many of what stands around it, and why they cannot be read where that is so.
 
     joints: names that must be found; locks: positions of joints that are not at zero. Shapes of the world (a floor), of
-    bodies that carry no joint (a table) and of those that float freely are no part of the robot.
+    bodies that carry no joint (a table) and of those that float freely are not part of the robot.
     """
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
     expand_includes(path, root, path.resolve().parent)

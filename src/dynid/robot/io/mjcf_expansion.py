@@ -82,8 +82,8 @@ def _expand_includes_inside(path: Path, element: Element, folder: Path, depth: i
 def orientations_to_quaternions(root: Element) -> None:
     """Replace orientations that pinocchio misreads by quaternions.
 
-    These are angles about axes that are no unit vectors, and Euler angles about fixed axes (capital letters of
-    `eulerseq`). What is no number is left to `check_mjcf_numbers`.
+    These are angles about axes that are not unit vectors, and Euler angles about fixed axes (capital letters of
+    `eulerseq`). What is not a number is left to `check_mjcf_numbers`.
     """
     given = {key: x for compiler in root.findall("compiler") for key, x in compiler.attrib.items()}
     sequence, unit = given.get("eulerseq", "xyz"), 1.0 if given.get("angle") == "radian" else math.pi / 180.0

@@ -442,7 +442,7 @@ class ParsedTable:
         if self.snap and (snapped := snap_angle(angle)) != angle:
             if abs(snapped - angle) > 1e-12:
                 note = Message(
-                    "angle_snapped", "{where}: {angle:.9g} rad taken for {degrees:g} degrees", "{snap} keeps it",
+                    "angle_snapped", "{where}: {angle:.9g} rad rounded to {degrees:g} degrees", "{snap} keeps it",
                     where=where, angle=angle, degrees=math.degrees(snapped), snap=Option("snap", False),
                 )  # fmt: skip
                 self.snapped.append(SnappedAngle(where, abs(snapped - angle), note))
@@ -502,9 +502,9 @@ def read_unknown_geometry(
             found += _entries_in_mdh(table, match[1], int(match[2]) - 1, parents)
         else:
             problems.append(Message(
-                "unknown_convention_letter", "unknown: '{letter}' is no symbol of the file and no letter of convention "
-                "= \"{convention}\"", "letters are {letters}, alone or with a joint's number 1 to {count}", letter=word,
-                convention=table.convention, letters=list(letters), count=len(names),
+                "unknown_convention_letter", "unknown: '{letter}' is neither a symbol of the file nor a letter of "
+                "convention = \"{convention}\"", "letters are {letters}, alone or with a joint's number 1 to {count}",
+                letter=word, convention=table.convention, letters=list(letters), count=len(names),
             ))  # fmt: skip
     for j, joint in enumerate(table.joint):
         for word in joint.unknown:
@@ -512,7 +512,7 @@ def read_unknown_geometry(
                 found += _entries_in_mdh(table, word, j, parents)
             else:
                 problems.append(Message(
-                    "unknown_convention_letter", "joint {number} ('{joint}'), unknown: '{letter}' is no letter of "
+                    "unknown_convention_letter", "joint {number} ('{joint}'), unknown: '{letter}' is not a letter of "
                     "convention = \"{convention}\", which has {letters}", number=j + 1, joint=names[j], letter=word,
                     convention=table.convention, letters=list(letters),
                 ))  # fmt: skip

@@ -121,7 +121,7 @@ def check_passive_joints(sheet: ParsedTable, couplings: Sequence[Coupling], clos
 
 
 def _check_joint_moves(sheet: ParsedTable, where: str, name: str) -> None:
-    """Add a name that is no joint, or a fixed one, to the problems."""
+    """Add a name that is not a joint, or a fixed one, to the problems."""
     if name not in sheet.joint_names:
         sheet.problems.append(Message(
             "unknown_joint", "{where}: there is no joint '{joint}'", "joints are {joints}", where=where, joint=name,

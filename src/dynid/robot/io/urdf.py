@@ -55,7 +55,7 @@ MOST_JOINTS = 1500
 """Joints of a file that is read: parsers go down the tree by recursion, and a chain of 4,000 links ends the process."""
 
 UNLIMITED = 1e9
-"""A travel, speed or effort from which on it is no limit; the format insists on a number."""
+"""A travel, speed or effort from which on it is not a limit; the format insists on a number."""
 
 
 def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool, text: str = "") -> Robot:
@@ -274,7 +274,7 @@ def _snap_angles(root: Element) -> list[Message]:
         if off > 1e-12:
             shown = ", ".join(f"{math.degrees(angle):g}" for angle in snapped)
             note = Message(
-                "angle_snapped", "{where}: rpy {written} taken for {degrees} degrees", "{snap} keeps it", where=where,
+                "angle_snapped", "{where}: rpy {written} rounded to {degrees} degrees", "{snap} keeps it", where=where,
                 written=written, degrees=shown, angle=off, snap=Option("snap", False),
             )  # fmt: skip
             found.append(SnappedAngle(where, off, note))
