@@ -198,6 +198,7 @@ MISTAKES: dict[str, tuple[Change, Callable[[Drive], dict[str, Any]]]] = {
     "positions_late": (lambda t: t | {"q2": np.r_[np.full(3, t["q2"][0]), t["q2"][:-3]]}, lambda d: {}),
     "command_zero_seen": (lambda t: t | {"q_cmd2": t["q_cmd2"] + 0.3}, lambda d: {}),
     "command_unrelated": (lambda t: t | {"q_cmd2": t["q_cmd3"]}, lambda d: {}),
+    "command_scaled": (lambda t: t | {"q_cmd3": 0.7 * t["q_cmd3"]}, lambda d: {}),
     "joint_stands_still": (
         lambda t: {k: 0.0 * x + x[0] if k in ("q1", "q_cmd1") else x for k, x in t.items()}, lambda d: {}
     ),

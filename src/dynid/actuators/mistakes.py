@@ -295,6 +295,9 @@ def doubts_about_fit(
         ))  # fmt: skip
     if sought and (late := _late_positions(equation, fit)) is not None:
         return [late]
+    named = {warning.code for warning in warnings} & (GROSS - {"poor_fit"})
+    if not named and (scaled := doubts_about_command_scale(equation.with_controller(given), fit)):
+        warnings = [*scaled, *(warning for warning in warnings if warning.code != "poor_fit")]
     usual = float(np.median(fit.delays))
     spread = [names[j] for j in range(robot.n) if np.ptp(fit.delays) > 0.0 and fit.nrmse[j] < POOR
               and abs(fit.delays[j] - usual) > 3e-3 + fit.delay_sigma]  # fmt: skip
@@ -648,7 +651,7 @@ GROSS = frozenset(
     "gravity_reversed gravity_missing gravity_elsewhere gravity_absent joint_reversed joints_exchanged "
     "gains_swapped gains_per_degree gains_in_degrees delay_wrong poor_fit delay_beyond_search delay_negative "
     "torque_limit_too_low torque_limit_too_high gains_scaled kp_wrong gains_of_other_joint loop_wrong "
-    "command_unrelated rate_wrong positions_late".split()
+    "command_unrelated command_scaled rate_wrong positions_late".split()
 )
 """Warnings after which no number of a result is to be trusted."""
 
@@ -945,9 +948,39 @@ def _torque_beyond_limit(equation: Equation, fit: DriveFit, j: int) -> bool:
     return bool(np.mean(np.abs(need) > 1.2 * limit) > 0.03)
 
 
-OTHER_LIMIT, OTHER_SQUARES, LIMITED = 0.1, 1.1, 0.08
+SCALED, SCALED_SQUARES = 0.15, 2.0
+"""Share by which commands must be larger or smaller than angles to be named, and the ratio of squares that shows it."""
+
+
+def doubts_about_command_scale(equation: Equation, fit: DriveFit) -> list[Message]:
+    """Warning on position commands that are a multiple of what the drive follows: of another unit or gear."""
+    c, n = equation.controller, equation.robot.n
+    asked = [j for j in range(n) if fit.nrmse[j] > LIMITED and c.kind[j] == "position" and c.kp[j] > 0.0]
+    if not asked:
+        return []
+    torque, _ = equation.drive(fit.delay, fit.loop, fit.sensor_delay)
+    parts = [s.drive(c, fit.delay, fit.loop, fit.sensor_delay)[1]["kp"] + s.q for s in equation.stretches]
+    sent = np.concatenate([equation.filter(x) for x in parts])
+    found: dict[str, float] = {}
+    for j in asked:
+        W, S, b = equation.rows.fixed[:, j], c.kp[j] * sent[:, j, None], torque[:, j] - equation.rows.rigid[:, j]
+        size, sigma = SharedColumns([JointRows(W, S, -b)], equation.block_numbers).solve([0])
+        rest = [x - W @ np.linalg.lstsq(W, x, rcond=COLLINEAR)[0] for x in (b, b + S[:, 0] * size[0])]
+        ratio = float(rest[0] @ rest[0]) / max(float(rest[1] @ rest[1]), 1e-300)
+        if ratio > SCALED_SQUARES and abs(size[0]) > max(SCALED, SCALE_CERTAIN * sigma[0]):
+            found[equation.robot.joint_names[j]] = 1.0 + float(size[0])
+    if not found:
+        return []
+    return [Message(
+        "command_scaled", "drives of joints {joints} follow {scales} times their commands", "check the units of these "
+        "commands, and gears", joints=list(found), scales=[f"{x:.2g}" for x in found.values()],
+    )]  # fmt: skip
+
+
+OTHER_LIMIT, OTHER_SQUARES, LIMITED, EXPLAINED = 0.1, 1.1, 0.08, 0.1
 """Share by which another limit of torque differs, and ratio of squares, from which on it is named; error of the torques
-(as a share) from which on one below the given limit is looked for."""
+(as a share) from which on one below the given limit is looked for, and below which it must bring that: wrong gains
+pretend limits, too."""
 
 
 def doubts_about_limits(equation: Equation, fit: DriveFit, given: Controller, sought: bool) -> list[Message]:
@@ -974,7 +1007,7 @@ def doubts_about_limits(equation: Equation, fit: DriveFit, given: Controller, so
     start = estimator.search_delay(fit.loop, step=0.008)[0] if sought else fit.delay
     best = estimator.solve(start, fit.loop, seek_delay=sought)
     ratio = (fit.residuals**2).mean(axis=0) / np.maximum((best.residuals**2).mean(axis=0), 1e-300)
-    wrong = [int(j) for j in np.flatnonzero(differs & (ratio > OTHER_SQUARES))]
+    wrong = [int(j) for j in np.flatnonzero(differs & (ratio > OTHER_SQUARES) & (best.nrmse < EXPLAINED))]
     if not wrong or relative_squares(equation, fit, best) < 1.0:
         return []
     low, free_of_limits = any(limit[j] > c.max_torque[j] for j in wrong), not np.isfinite(limit[wrong]).any()
