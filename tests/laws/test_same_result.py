@@ -10,6 +10,15 @@ from numpy.testing import assert_allclose
 
 from dynid import Identification, Log, Robot, identify, load_robot, regressor
 from dynid.dynamics.kernels import threads
+from dynid.estimation.accumulate.logs import collect_logs
+from dynid.estimation.accumulate.one_pass import total_factors
+from dynid.estimation.diagnostics import refit, residuals
+from dynid.estimation.inference import cross_validation
+from dynid.estimation.inference.jackknife import ChannelWhitening
+from dynid.estimation.options import Options
+from dynid.estimation.regression.equation import Unknowns
+from dynid.estimation.solve import least_squares
+from dynid.logs import filtering
 from dynid.logs.log import Samples
 from fourier import fourier_motion
 from log_makers import log_of as chunked
@@ -76,3 +85,53 @@ def test_order_of_logs_threads_and_chunks(tmp_path: Path) -> None:
         threads.use_threads(before)
     pieces = [chunked(Samples(log.t, log.q, tau=log.tau), 333) for log in logs]
     _assert_same(meant, identify(robot, pieces, validate=_log(robot, seed=9)))
+
+
+def test_many_unknowns_are_solved_as_few_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triangles merged channel by channel and what single channels show eliminated first: as by all rows together."""
+    robot = _arm(tmp_path)
+    logs = [_log(robot, seed=seed) for seed in range(2)]
+    meant = identify(robot, logs)
+    for module in (least_squares, cross_validation, residuals):
+        monkeypatch.setattr(module, "MANY", 8)
+    monkeypatch.setattr(refit, "FEW_COLUMNS", 4)
+    monkeypatch.setattr(filtering, "MOST_EXTENDED", 7)
+    found = identify(robot, logs)
+    _assert_same(meant, found)
+    assert [(x.block, x.admitted) for x in found.trials] == [(x.block, x.admitted) for x in meant.trials]
+    assert_allclose([x.error for x in found.trials], [x.error for x in meant.trials], rtol=1e-7)
+    assert_allclose(found.validation.nrmse, meant.validation.nrmse, rtol=1e-7)
+    assert found.essential == meant.essential
+
+
+def _limbs(count: int) -> Robot:
+    """Arms of three joints each on one base."""
+    rows: list[dict[str, float]] = []
+    for limb in range(count):
+        rows += [{"parent": 0, "gamma": 1.0 + limb, "alpha": 1.5}, {"alpha": 1.0, "d": 0.2}, {"d": 0.3, "r": 0.1}]
+    robot = Robot.from_mdh(rows)
+    return robot.with_parameters(np.tile([0.1, 0.01, 0.0, 0.1, 0.0, 0.1, 0.1, 0.05, 0.0, 2.0, 0.1], 3 * count))
+
+
+def test_work_on_separate_limbs_grows_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of the jackknife hold what a channel shows, not all unknowns: twice the limbs, twice the entries."""
+    monkeypatch.setattr(least_squares, "MANY", 8)
+    entries = []
+    for count in (2, 4):
+        robot = _limbs(count)
+        state = collect_logs(robot, [_log(robot)], Options(friction=("viscous", "offset")).resolve_for_robot(robot))
+        unknowns = Unknowns.for_equation(state.equation, state.equation.friction, 1)
+        solution = least_squares.solve(unknowns, total_factors(state.blocks))
+        channels = ChannelWhitening(unknowns, solution)
+        shown = [channels.of_channel(0, c)[0] for c in range(robot.n)]
+        products = _permuted(solution)
+        assert_allclose(solution.merged[0].T @ solution.merged[0], products, rtol=0, atol=1e-12 * products.max())
+        entries.append(sum(np.count_nonzero(x) for x in shown))
+    assert entries[1] <= 2.2 * entries[0]
+
+
+def _permuted(solution: least_squares.Solution) -> np.ndarray:
+    """Products R'R of a solution, unknowns in the order of its merged triangle."""
+    assert solution.merged is not None
+    order = np.argsort(solution.merged[1])
+    return np.asarray((solution.R.T @ solution.R)[np.ix_(order, order)])

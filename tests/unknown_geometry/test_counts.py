@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from dynid import DynidError, Robot, base_parameters, count_model_parameters, load_robot, model_parameters
 from dynid.robot.inertia import SYMBOLS
+from dynid.unknown_geometry.finite_field import PRIMES, _Evaluation
 from random_tables import random_table
 
 RIGHT = math.pi / 2
@@ -106,3 +110,13 @@ def test_known_geometry_has_as_many_as_base_parameters(rotor: bool) -> None:
 def test_known_geometry_of_bundled_robots(name: str) -> None:
     robot = load_robot(name)
     assert model_parameters(robot, unknown=()).count == base_parameters(robot, rotor_inertia=False).count
+
+
+@pytest.mark.parametrize("p", PRIMES)
+def test_products_over_the_field_are_exact(p: int) -> None:
+    rng = np.random.default_rng(0)
+    A, B = rng.integers(0, p, (5, 700)), rng.integers(0, p, (700, 8))
+    A[0], B[:, 0] = p - 1, p - 1
+    field: Any = SimpleNamespace(p=p)
+    found = _Evaluation._mix_columns(field, A, B)
+    assert (found == A.astype(object) @ B.astype(object) % p).all()

@@ -81,6 +81,9 @@ def count_parameters_quickly(
     return ModelParameterCount(rank, (), complete=enough is not None)
 
 
+HALF = 1 << 16
+"""Elements of the field are split into two halves of so many values."""
+
 _FIRST, _SPARE = 16, 16
 """Expected rank to begin with; motions and columns beyond a rank, which show that it is one."""
 
@@ -185,12 +188,20 @@ class _Evaluation:
         return np.concatenate(parts, axis=1)
 
     def _mix_columns(self, values: Numbers, mix: Numbers) -> Numbers:
-        """Random sums of the columns, over the field."""
-        total = np.zeros((len(values), mix.shape[1]), dtype=np.int64)
-        for k in range(len(mix)):
-            if mix[k].any():
-                total = (total + values[:, k, None] * mix[k]) % self.p
-        return total
+        """Random sums of the columns, over the field.
+
+        Elements have 31 bits at most; products of their halves, and sums of up to 2^20 of them, are exact as floats.
+        """
+        values_low, mix_low = (x % HALF for x in (values, mix))
+        values_high, mix_high = (x // HALF for x in (values, mix))
+
+        def product(A: Numbers, B: Numbers) -> Numbers:
+            """Product of matrices of halves."""
+            return (A.astype(np.float64) @ B.astype(np.float64)).astype(np.int64) % self.p
+
+        middle = (product(values_high, mix_low) + product(values_low, mix_high)) % self.p
+        high = (product(values_high, mix_high) * HALF + middle) % self.p
+        return (high * HALF + product(values_low, mix_low)) % self.p
 
     def rank(self, columns: Numbers) -> int:
         """Rank of columns over the field."""
