@@ -79,6 +79,10 @@ def _long_header(place: Path) -> None:
     (place / "log.csv").write_text(f"{head},{'x' * 140_000}\n{rest}")
 
 
+def _motion(place: Path) -> None:
+    (place / "motion.csv").write_text("t,q1,q2,v1,v2,a1,a2\n0,0,0,0,0,0,0\n1,0.1,0.1,0,0,0,0\n")
+
+
 def _far_picture(place: Path) -> None:
     box = '<visual><origin xyz="1e300 0 0"/><geometry><box size="1 1 1"/></geometry></visual></link>\n  <joint name="a"'
     (place / "arm.urdf").write_text(files.URDF.replace('</link>\n  <joint name="a"', box, 1))
@@ -121,6 +125,8 @@ HARMFUL: dict[str, tuple[Callable[[Path], None], str]] = {
     "another robot as source of a table": (_write("arm.toml", 'source = "other.urdf"\n' + files.TABLE), EXCITE),
     "columns of two words for a channel": (lambda _: None, "inspect arm.toml log.csv --header q=q1 --order 10"),
     "a picture 1e300 m away": (_far_picture, "view arm.urdf --no-browser --port 0 --seconds 0.1"),
+    "a rate of 1e308": (_motion, "simulate arm.urdf motion.csv --rate 1e308"),
+    "a rate of 1e308 of a motion to be designed": (lambda _: None, f"{EXCITE} --rate 1e308 --out motion.csv"),
     "the root as a result": (lambda _: None, "report / result.json"),
     "this folder as a result": (lambda _: None, "report ."),
     "the root as a log": (lambda _: None, "identify arm.toml / --out --report"),
