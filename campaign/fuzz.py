@@ -713,14 +713,17 @@ _LIBRARIES = (
 """What commands import when they need it."""
 
 
-def campaign(count: int, out: Path, *, first: int = 0, seconds: float = float("inf")) -> None:
-    """Run cases up to a number, from where an earlier run stopped."""
+def campaign(count: int, out: Path, *, first: int = 0, seconds: float = float("inf"), again: bool = False) -> None:
+    """Run cases up to a number, from where an earlier run stopped; again: only those that failed, once more."""
     (out / "corpus").mkdir(parents=True, exist_ok=True)
     record = out / "cases.jsonl"
-    done = {json.loads(line)["seed"] for line in record.open()} if record.exists() else set()
+    known = {case["seed"]: case for case in _read_cases(record)}
+    failed = [seed for seed, case in known.items() if case["cause"]]
+    done = known.keys() - failed if again else known.keys()
+    record.write_text("".join(json.dumps(known[seed]) + "\n" for seed in done))
     warm_up()
     end = time.monotonic() + seconds
-    left = [seed for seed in range(first, count) if seed not in done]
+    left = failed if again else [seed for seed in range(first, count) if seed not in done]
     with record.open("a") as cases, (out / "failures.jsonl").open("a") as failures:
         for k in range(0, len(left), BATCH):
             if time.monotonic() > end:
@@ -733,6 +736,12 @@ def campaign(count: int, out: Path, *, first: int = 0, seconds: float = float("i
                     cases.flush()
                     if cause:
                         _record_failure(found, failures, out / "corpus")
+
+
+def _read_cases(record: Path) -> list[dict[str, Any]]:
+    """Recorded cases, without a last line that was being written when the process was killed."""
+    lines = record.read_text().splitlines(keepends=True) if record.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}\n")]
 
 
 def _record_failure(found: Judged, failures: IO[str], corpus: Path) -> None:
@@ -749,7 +758,7 @@ def _record_failure(found: Judged, failures: IO[str], corpus: Path) -> None:
 
 def triage(out: Path) -> Iterator[str]:
     """Lines on what was run and what failed, by kind and by cause."""
-    cases = [json.loads(line) for line in (out / "cases.jsonl").open()]
+    cases = _read_cases(out / "cases.jsonl")
     kinds = collections.Counter(case["kind"] for case in cases)
     yield f"{len(cases)} cases: " + ", ".join(f"{name} {number}" for name, number in sorted(kinds.items()))
     codes = collections.Counter(case["code"] for case in cases)
@@ -770,9 +779,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"))
     parser.add_argument("--triage", action="store_true", help="print what is recorded and run nothing")
+    parser.add_argument("--again", action="store_true", help="run only the cases that failed, once more")
     given = parser.parse_args()
     if not given.triage:
-        campaign(given.count, given.out, first=given.first, seconds=given.seconds)
+        campaign(given.count, given.out, first=given.first, seconds=given.seconds, again=given.again)
     print("\n".join(triage(given.out)))
 
 

@@ -73,18 +73,18 @@ def test_lists_of_columns_keep_every_letter(text: str) -> None:
 
 @pytest.mark.slow
 def test_a_part_of_the_campaign(tmp_path: Path) -> None:
-    """One process makes and runs 20 cases in forks, two of each kind; `make campaign-fuzz` runs 100,000."""
+    """28 cases, two or more of each kind; `make campaign-fuzz` runs 100,000."""
     pytest.importorskip("mujoco")
     pytest.importorskip("h5py")
     pytest.importorskip("rosbags")
     root = Path(__file__).parents[2]
     paths = os.pathsep.join([str(root), *(path for path in sys.path if path)])
-    words = [sys.executable, "-m", "campaign.fuzz", "20", "--out", str(tmp_path)]
+    words = [sys.executable, "-m", "campaign.fuzz", "28", "--out", str(tmp_path)]
     done = subprocess.run(
         words, env={**os.environ, "PYTHONPATH": paths}, cwd=root, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "20 cases" in done.stdout
+    assert "28 cases" in done.stdout
     assert "\n0 failures" in done.stdout, done.stdout
 
 
@@ -101,3 +101,33 @@ def test_the_campaign_finds_what_it_looks_for() -> None:
         (fuzz.Outcome(("base",), 0, 1.0, 100, "", "", ("stranger",)), "stranger"),
     ):
         assert cause in bad.cause()
+
+
+def test_cases_that_share_a_process_are_all_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash or a traceback ends the process that the cases share; the next ones go on in another."""
+
+    def command() -> None:
+        match sys.argv[1]:
+            case "crash":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "raise":
+                raise ValueError("x")
+            case "write":
+                Path("stranger").write_text("x")
+                Path("../above").write_text("x")
+        sys.exit(1)
+
+    def make(seed: int, folder: Path) -> fuzz.Case:
+        return [kinds[seed]], ()
+
+    kinds = ["fine", "crash", "fine", "raise", "write", "crash", "fine"]
+    monkeypatch.setattr("dynid.cli.main", command)
+    monkeypatch.setattr(fuzz, "make_case", make)
+    found = {judged.seed: judged for judged in fuzz.check_all(range(len(kinds)), tmp_path)}
+    assert sorted(found) == list(range(len(kinds)))
+    for seed, kind in enumerate(kinds):
+        meant = {"fine": "", "crash": "signal SIGKILL", "raise": "traceback ValueError", "write": "wrote"}[kind]
+        assert found[seed].cause.startswith(meant), found[seed]
+        assert bool(found[seed].cause) == bool(meant)
+        assert "after other cases" not in found[seed].cause
+    assert found[4].outcome.written == ("above", "stranger")

@@ -162,7 +162,8 @@ def test_tabs_around_cells_are_blanks_and_no_message_repeats_a_long_cell(tmp_pat
     (tmp_path / "log.csv").write_text(_log_text(lambda lines: lines))
     whole = read_log(tmp_path / "log.csv", robot)
     for mark in ("\t", "\t" * 150_000, " \t"):
-        (tmp_path / "tabs.csv").write_text(_log_text(lambda lines: [*lines[:3], lines[3] + mark, *lines[4:]]))
+        lines = _log_text(lambda lines: lines).split("\n")
+        (tmp_path / "tabs.csv").write_text("\n".join([*lines[:3], lines[3] + mark, *lines[4:]]))
         np.testing.assert_array_equal(read_log(tmp_path / "tabs.csv", robot).q, whole.q)
     (tmp_path / "x.csv").write_text(_log_text(lambda lines: [*lines[:3], lines[3] + "\x0b" * 150_000, *lines[4:]]))
     with pytest.raises(DynidError, match="line") as refused:

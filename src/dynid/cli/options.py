@@ -158,8 +158,9 @@ def path_beside_log(path: Path | None, logs: Sequence[Path], ending: str) -> Pat
     """Path of an output as it was given, or one beside the first log: run.csv.gz gives run + ending."""
     if path is None or str(path) != BESIDE_LOG:
         return path
-    stem = logs[0].name.removesuffix(".gz").removesuffix(".GZ")
-    return logs[0].with_name(Path(stem).stem + ending)
+    log = logs[0] if logs[0].name else logs[0].resolve()  # a bag may be this folder
+    stem = log.name.removesuffix(".gz").removesuffix(".GZ")
+    return log.parent / ((Path(stem).stem or "log") + ending)
 
 
 def parse_locks(words: Sequence[str]) -> dict[str, float]:

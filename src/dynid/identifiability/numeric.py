@@ -23,9 +23,10 @@ from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.models import Reaction, gradient_by_active, power_or_energy_adjoint, power_or_energy_rows
 from dynid.dynamics.regressor import find_model, regressor_adjoint
 from dynid.dynamics.scene import Column, Stage, standard_columns
-from dynid.errors import LoopError, ModelError
+from dynid.errors import DynidError, LoopError, ModelError
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Option
+from dynid.robot.inertia import SYMBOLS
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -163,6 +164,10 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
     return np.asarray(rows.reshape(-1, rows.shape[2]))
 
 
+MOST_NUMBERS = 50_000_000
+"""Numbers in a matrix of random samples, 400 MB."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomRows:
     """Random rows W (rows, columns), and how rounding in closed loops may change them; None without such loops."""
@@ -175,6 +180,12 @@ def draw_rows(question: Question, rows: int, seed: int) -> RandomRows:
     """Draw at least `rows` random rows of the model."""
     channels = _rows_per_sample(question)
     samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
+    numbers = channels * samples * len(SYMBOLS) * len(question.robot.links)
+    if numbers > MOST_NUMBERS:
+        raise DynidError(
+            "too_many_samples", "{rows:.3g} rows of random samples make a matrix of {numbers:.3g} numbers, above the "
+            "limit of {limit:.0e}", "take fewer", rows=rows, numbers=numbers, limit=MOST_NUMBERS,
+        )  # fmt: skip
     motion = random_samples(question.robot, max(samples, 2), seed)
     W = model_matrix(question, motion)
     if not question.robot.closures:

@@ -262,8 +262,7 @@ def _split_off_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, s
     places = [k for k, word in enumerate(tokens) if word in WORDS]
     if len(places) > 1:
         places = [k for k in places if len(tokens[k]) > 1 or not (k + 1 < len(tokens) and tokens[k + 1].isdecimal())]
-        letters = {tokens[k] for k in range(len(tokens)) if tokens[k] in WORDS and k not in places}
-        tokens = tuple("joint" if word in letters else word for word in tokens)
+        tokens = tuple("joint" if word in WORDS and k not in places else word for k, word in enumerate(tokens))
     if len(places) != 1:
         return tokens, "", ""
     k = places[0]

@@ -260,7 +260,17 @@ def _check_transmission_array(log: str, key: str, value: object, shapes: tuple[t
             log, "invalid_gain_or_gear", "{key} must be a finite number, {n} numbers" + matrix + ", got {value!r}",
             key=key, n=n, value=str(value)[:60],
         )  # fmt: skip
+    if np.abs(array).max(initial=0.0) > LARGEST_RATIO or (np.abs(array[array != 0.0]) < 1.0 / LARGEST_RATIO).any():
+        raise LogError(
+            log, "gain_or_gear_out_of_range", "{key} has {value:.3g}, and no drive has more than {most:.0e} or less "
+            "than {least:.0e}", key=key, value=max(array[array != 0.0].flat, key=lambda x: abs(np.log10(abs(x)))),
+            most=LARGEST_RATIO, least=1.0 / LARGEST_RATIO,
+        )  # fmt: skip
     return array
+
+
+LARGEST_RATIO = 1e9
+"""Beyond which, and below whose inverse, no gear ratio and no gain in SI units is."""
 
 
 def read_transmission(log: str, gear: object, gain: object, n: int) -> Transmission:

@@ -19,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.errors import UnknownGeometryError
 from dynid.identifiability.exact_geometry import read_gravity
 from dynid.identifiability.finite_field import Field
 from dynid.robot.inertia import ROTOR, SYMBOLS
@@ -35,6 +36,9 @@ PRIMES = (2112840001, 2106360001)
 
 MANY = 2000
 """Counting stops here."""
+
+MOST_JOINTS = 100
+"""Above which a count would take hours: it takes seconds for 30, and grows with the cube."""
 
 Numbers: TypeAlias = NDArray[np.int64]
 """Elements of the field, 0 to p - 1."""
@@ -60,7 +64,17 @@ class ModelParameterCount:
 
 
 def count_parameters(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, seed: int = 0) -> ModelParameterCount:
-    """Count the model parameters over two fields and take the larger number, as a field can only lower ranks."""
+    """Count the model parameters over two fields and take the larger number, as a field can only lower ranks.
+
+    Where the blocks would take minutes, over one field and without them: for a chance of one in a million at most, the
+    rank over a field of 2 10^9 elements is the rank.
+    """
+    joints = len(shape.robot.tree_joints)
+    if joints > MOST_JOINTS:
+        raise UnknownGeometryError(
+            "too_many_joints_to_count", "'{robot}' has {joints} joints, and counting takes hours above {limit}",
+            "lock some of them", robot=shape.robot.name, joints=joints, limit=MOST_JOINTS,
+        )  # fmt: skip
     counts: list[ModelParameterCount] = []
     for p in PRIMES:
         evaluation = _Evaluation.in_field(p, shape, rotor_inertia, seed)
@@ -68,6 +82,9 @@ def count_parameters(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, se
         if enough is None:
             return ModelParameterCount(rank, (), complete=False)
         n = len(evaluation.joints)
+        sample, geometries = enough
+        if len(sample.qd[0]) * len(geometries) * len(shape.robot.links) * n > _MOST_WORK_FOR_BLOCKS:
+            return ModelParameterCount(rank, ())
         above = [rank, *(evaluation.rank(evaluation.lagrangian_columns(*enough, i)) for i in range(1, n)), 0]
         counts.append(ModelParameterCount(rank, tuple(above[i] - above[i + 1] for i in range(n))))
     return max(counts, key=lambda found: found.count)
@@ -81,8 +98,8 @@ def count_parameters_quickly(
     return ModelParameterCount(rank, (), complete=enough is not None)
 
 
-HALF = 1 << 16
-"""Elements of the field are split into two halves of so many values."""
+_MOST_WORK_FOR_BLOCKS = 10_000_000
+"""Motions, geometries, links and joints multiplied, above which blocks would take minutes and are left out."""
 
 _FIRST, _SPARE = 16, 16
 """Expected rank to begin with; motions and columns beyond a rank, which show that it is one."""
@@ -93,10 +110,12 @@ def _find_rank(evaluation: _Evaluation, motions: int, most: int) -> tuple[int, t
     while True:
         sample = evaluation.draw_motions(motions)
         geometries = evaluation.draw_geometries(motions + _SPARE)
-        rank = evaluation.rank(evaluation.lagrangian_columns(sample, geometries, 0))
+        columns = evaluation.lagrangian_columns(sample, geometries, 0)
+        rank = evaluation.rank(columns)
         if rank <= motions - _SPARE // 2:
             more = evaluation.draw_geometries(motions // 4 + _SPARE)
-            if evaluation.rank(evaluation.lagrangian_columns(sample, [*geometries, *more], 0)) == rank:
+            others = evaluation.lagrangian_columns(sample, more, 0)
+            if evaluation.rank(np.concatenate([columns, others], axis=1)) == rank:
                 return rank, (sample, geometries)
         if rank > most:
             return rank, None
@@ -188,20 +207,14 @@ class _Evaluation:
         return np.concatenate(parts, axis=1)
 
     def _mix_columns(self, values: Numbers, mix: Numbers) -> Numbers:
-        """Random sums of the columns, over the field.
-
-        Elements have 31 bits at most; products of their halves, and sums of up to 2^20 of them, are exact as floats.
-        """
-        values_low, mix_low = (x % HALF for x in (values, mix))
-        values_high, mix_high = (x // HALF for x in (values, mix))
-
-        def product(A: Numbers, B: Numbers) -> Numbers:
-            """Product of matrices of halves."""
-            return (A.astype(np.float64) @ B.astype(np.float64)).astype(np.int64) % self.p
-
-        middle = (product(values_high, mix_low) + product(values_low, mix_high)) % self.p
-        high = (product(values_high, mix_high) * HALF + middle) % self.p
-        return (high * HALF + product(values_low, mix_low)) % self.p
+        """Random sums of the columns, over the field."""
+        # Halves of 16 bits, whose sums of products floats of 53 bits hold without rounding for a million columns.
+        many = np.vstack([values >> 16, values & 0xFFFF]).astype(np.float64)
+        few = np.hstack([mix >> 16, mix & 0xFFFF]).astype(np.float64)
+        products = (many @ few).astype(np.int64) % self.p
+        (high, upper), (lower, low) = (np.hsplit(part, 2) for part in np.vsplit(products, 2))
+        middle = (upper + lower) % self.p
+        return np.asarray((high * (2**32 % self.p) % self.p + middle * 2**16 + low) % self.p)
 
     def rank(self, columns: Numbers) -> int:
         """Rank of columns over the field."""

@@ -460,7 +460,8 @@ def show_model_parameter_count(name: str, found: ModelParameterCount, screen: Co
         screen.print(f"{escape_markup(name)}: more than {found.count} model parameters", style="bold", highlight=False)
         return
     screen.print(f"{escape_markup(name)}: {found.count} model parameters", style="bold", highlight=False)
-    screen.print(f"blocks m_1 .. m_{len(found.blocks)}: {_join_numbers(found.blocks)}", highlight=False)
+    if found.blocks:
+        screen.print(f"blocks m_1 .. m_{len(found.blocks)}: {_join_numbers(found.blocks)}", highlight=False)
 
 
 def describe_model_parameter_count(found: ModelParameters) -> str:

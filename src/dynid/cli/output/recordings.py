@@ -198,12 +198,13 @@ def resample_motion(motion: Motion, rate: float) -> Motion:
             "rate_not_positive", "--rate {rate:g}:", "give a positive number of samples per second", rate=rate,
         )  # fmt: skip
     length = float(motion.t[-1] - motion.t[0])
-    count = math.floor(length * rate + 1e-6) + 1
-    if not 2 <= count <= MOST:
+    samples = length * rate + 1.0 + 1e-6
+    if not 2.0 <= samples <= MOST:
         raise DynidError(
-            "too_many_samples", "--rate {rate:g}: the motion of {length:.6g} s would have {count} samples", rate=rate,
-            length=length, count=count,
+            "too_many_samples", "--rate {rate:g}: the motion of {length:.6g} s would have {count:.7g} samples",
+            rate=rate, length=length, count=float(np.floor(samples)),
         )  # fmt: skip
+    count = int(samples)
     t = np.minimum(np.arange(count) / rate, length)
     part = Quintics(np.diff(motion.t), motion.q, motion.v, motion.a).sample(t)
     return Motion(motion.t[0] + np.arange(count) / rate, part.q, part.v, part.a)

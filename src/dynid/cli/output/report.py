@@ -23,6 +23,8 @@ from dynid.physical.parameters import PhysicalParameters
 
 def default_report_path(results: Sequence[Path]) -> Path:
     """Path of a report by default: beside the result; a comparison has a name of its own."""
+    if not results[0].name:  # a root, or this folder, which is no result
+        return Path("report.html")
     return results[0].with_suffix(".html") if len(results) == 1 else results[0].with_name("comparison.html")
 
 

@@ -503,6 +503,11 @@ def _solve_once(
     scale = np.linalg.norm(reduced, axis=0)
     scale[scale == 0.0] = 1.0
     Q, R = np.linalg.qr(reduced / scale)
+    if not (np.isfinite(R).all() and np.diag(R).all()):
+        raise IdentificationError(
+            "numbers_out_of_range", "the rows of the logs have no solution: their numbers are too large or too small",
+            "check units, gear and gain",
+        )  # fmt: skip
     u = scipy.linalg.solve_triangular(R, Q.T @ right) / scale
     values = free @ u + fixed
     squares = _residual_squares(unknowns, factors, values, len(noise))

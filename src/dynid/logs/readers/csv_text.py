@@ -693,6 +693,8 @@ def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: in
     header = table.header
     places = [header.columns.index(name) for name in names]
     last = f"column_{len(header.columns)}"
+    if (empty := _read_empty_rows(header, places, block)) is not None:
+        return empty
     spaced = _strip_cells(block, header.delimiter)
     try:
         frame = _parse_cells(header, places, spaced, ())
@@ -701,8 +703,9 @@ def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: in
         whole = False
     if not whole:
         try:
-            frame = _cells_with_missing_stamps(header, places, _drop_blank_lines(spaced))
-            doubtful = bool(frame[last].null_count())
+            filled = _drop_blank_lines(spaced)
+            frame = _cells_with_missing_stamps(header, places, filled)
+            doubtful = bool(frame[last].null_count()) and not _has_all_cells(header, filled)
         except pl.exceptions.PolarsError as error:
             line = table.first_line(size, number)
             _raise_first_fault(table.name, header, places, line, block)
@@ -720,6 +723,32 @@ def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: in
     except ValueError:
         _raise_first_fault(table.name, header, places, table.first_line(size, number), block)
         raise
+
+
+def _read_empty_rows(header: TextHeader, places: list[int], block: bytes) -> pl.DataFrame | None:
+    """Rows of a block in which every cell is empty, as megabytes of commas in a small gzip file; None for others."""
+    import polars as pl
+
+    nothing = header.delimiter.encode() + b" \r\n"
+    if header.delimiter == " " or block[:64].strip(nothing) or block.translate(None, nothing):
+        return None
+    filled = _drop_blank_lines(block.replace(b" ", b""))
+    if not _has_all_cells(header, filled):
+        return None
+    rows = filled.count(NEWLINE) + (not filled.endswith(NEWLINE))
+    kinds = {k: pl.Int64 if k in header.stamps or k in header.clocks else pl.Float64 for k in places}
+    return pl.DataFrame([pl.repeat(None, rows, dtype=kinds[k], eager=True).alias(header.columns[k]) for k in places])
+
+
+def _has_all_cells(header: TextHeader, block: bytes) -> bool:
+    """Whether every line has as many cells as the header; False also where quotes or comments leave it open."""
+    if header.quoted or b"#" in block:
+        return False
+    data = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(data == ord(NEWLINE))
+    ends = ends if block.endswith(NEWLINE) else np.append(ends, len(data))
+    marks = np.searchsorted(np.flatnonzero(data == ord(header.delimiter)), ends)
+    return bool((np.diff(marks, prepend=0) == len(header.columns) - 1).all())
 
 
 def _parse_clock_times(words: Sequence[str | None]) -> Numbers:
