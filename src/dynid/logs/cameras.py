@@ -141,7 +141,7 @@ class Triangulation:
     Attributes
     ----------
     points : (N, m, 3) array
-        Points in the length of the cameras' matrices, NaN where they are not determined.
+        Points in the unit of length of the cameras' matrices, NaN where they are not determined.
     covariance : (N, m, 3, 3) array
         Covariances due to the noise of the cameras.
     views : (N, m) array of int

@@ -794,7 +794,7 @@ class Log:
         return first, last
 
     def between(self, start: float | None = None, stop: float | None = None) -> Log:
-        """Return the part from `start` to before `stop`.
+        """Return the samples from `start` up to, not including, `stop`.
 
         Parameters
         ----------

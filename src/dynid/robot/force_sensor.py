@@ -51,7 +51,7 @@ class Rotor:
         axis = _check_numbers(self.axis, 3, f"axis of the rotor of joint '{self.joint}'")
         if not np.linalg.norm(axis) > 0.0 or not np.isfinite(self.ratio) or self.ratio == 0.0:
             raise DynidError(
-                "invalid_rotor_geometry", "the rotor of joint '{joint}' needs an axis of some length and a finite "
+                "invalid_rotor_geometry", "the rotor of joint '{joint}' needs an axis other than zero and a finite "
                 "ratio other than 0", joint=self.joint,
             )  # fmt: skip
         if self.inertia < 0.0:
@@ -84,8 +84,8 @@ class ForceSensor:
     channels : tuple of str
         Recorded channels in their order, among Fx, Fy, Fz, Mx, My, Mz.
     offsets : {"free", "tared", "known"} or (channels,) array
-        "free" or "tared": an unknown constant per channel and run; "known": they are in `offset`, where the values of an
-        array go as well, N and N m.
+        "free" or "tared": an unknown constant per channel and run; "known": they are in `offset`, where the values of
+        an array go as well, N and N m.
     offset : (channels,) array, optional
         Known offsets, N and N m.
     mass : float

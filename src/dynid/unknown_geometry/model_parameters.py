@@ -767,7 +767,7 @@ class ModelParameters:
         return M
 
     def recoverable_lengths(self, *, known: Mapping[str, float] | None = None) -> Recoverable:
-        """What of the unknown lengths follows from the model parameters, whatever the inertias.
+        """Functions of the unknown lengths that the model parameters determine, whatever the inertias.
 
         Parameters
         ----------
