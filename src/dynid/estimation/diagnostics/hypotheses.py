@@ -707,6 +707,9 @@ class Alternative:
         return f"{self.what.what} ({self.error:.3f})"
 
 
+NOT_ALIKE = ("several", "payload", "spring", "rotor_inertia")
+"""Kinds of alternatives that are not single, or have parameters that the logs as they were read do not have."""
+
 UNTRIED, UNDECIDED = "alternatives_untried", "alternatives_undecided"
 """Codes of what a diagnosis leaves unproven."""
 
@@ -752,8 +755,11 @@ class Diagnosis:
 
     @property
     def undecided(self) -> tuple[Message, ...]:
-        """Message on other readings that explain the logs as well as they were read; empty where a mistake is named."""
-        alike = [x for x in self.alternatives if x.kind != "several" and x.error <= self.error]
+        """Message on other readings that explain the logs as well as they were read; empty where a mistake is named.
+
+        Those with more parameters, which always explain a little more, do not count.
+        """
+        alike = [x for x in self.alternatives if x.kind not in NOT_ALIKE and x.error <= self.error]
         if self.best is not None or not alike:
             return ()
         return (Message(
