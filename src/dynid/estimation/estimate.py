@@ -14,7 +14,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.accumulate.one_pass import WINDOWS_LEFT_OUT, total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.alternatives import TRIED_DELAY
+from dynid.estimation.diagnostics.alternatives import TRIED_DELAY, find_joints_that_move_too_far
 from dynid.estimation.diagnostics.hypotheses import FULL, Diagnosis, Recorded, TriedData, find_mistakes
 from dynid.estimation.diagnostics.plausibility import (
     describe_unprovable,
@@ -429,10 +429,20 @@ class SolvedState:
             can_diagnose=self.tried_samples is not None,
             condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
-            unproven=(*describe_unprovable(equation), *(self.diagnosis.left_out if self.diagnosis else ())),
+            unproven=(*describe_unprovable(equation), *(self.diagnosis.unproven if self.diagnosis else ())),
             one_motion=self.one_motion,
             beyond_limits=[message for f in state.findings for message in f.notes if message.code == BEYOND_LIMITS],
+            moving_too_far=self._joints_that_move_too_far(),
         )  # fmt: skip
+
+    def _joints_that_move_too_far(self) -> dict[str, tuple[float, float]]:
+        """Joints that range more than a turn further than their limits, with both ranges (rad), the largest by log."""
+        robot, found = self.state.equation.robot, dict[str, tuple[float, float]]()
+        for spans in (np.subtract(f.highest, f.lowest) for f in self.state.findings if len(f.highest) == robot.n):
+            for j in find_joints_that_move_too_far(robot, spans):
+                before, room = found.get(robot.joint_names[j], (0.0, float(np.ptp(robot.limits.position[j]))))
+                found[robot.joint_names[j]] = max(before, float(spans[j])), room
+        return found
 
     def _unidentifiable_share(self) -> float:
         """Share of unidentifiable parameters, among all or among base parameters, whichever is larger."""

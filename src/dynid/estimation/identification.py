@@ -20,7 +20,7 @@ from dynid.dynamics.friction import rest_detection_half_window
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.diagnostics.hypotheses import UNTRIED, Diagnosis, TriedData, find_mistakes
+from dynid.estimation.diagnostics.hypotheses import UNDECIDED, UNTRIED, Diagnosis, TriedData, find_mistakes
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError, ReplaySamples
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
@@ -597,8 +597,8 @@ class Identification:
         Identification
             The result with this diagnosis.
         """
-        unproven = [said for said in self.verdict.unproven if said.code != UNTRIED]
-        tried = replace(self.verdict, unproven=(*unproven, *diagnosis.left_out))
+        unproven = [said for said in self.verdict.unproven if said.code not in (UNTRIED, UNDECIDED)]
+        tried = replace(self.verdict, unproven=(*unproven, *diagnosis.unproven))
         if diagnosis.best is None:
             return self.replace(diagnosis=diagnosis, verdict=tried.without_mistakes())
         verdict = tried.with_mistake(diagnosis.best)

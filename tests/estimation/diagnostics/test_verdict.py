@@ -152,6 +152,37 @@ def test_gains_that_nominal_masses_know_are_said_once() -> None:
     assert verdict.next_step.facts["options"] == [Option("gain", [10.0, 5.0])]
 
 
+def test_a_payload_alone_is_identified_next() -> None:
+    """With the logs that carry it apart, and what the logs were read with; a name that is no log's is no command."""
+    what = Message("mistaken_payload", "a payload", loaded=["b.csv"])
+    verdict = assess_evidence(evidence([0.15] * 2, [1.0] * 2, [R] * 2, mistake=Found(0.05, what=what, options=())))
+    assert str(verdict.next_step) == "identify_payload(robot, loaded, unloaded)"
+    command = "dynid identify ur10 a.csv logs/b.csv --diagnose --sign tau.3 --cutoff=8 --no-rotor-inertia --out r.json"
+    call = Call(command, "ur10", "a.csv --unloaded logs/b.csv")
+    assert str(verdict.with_next_command(call).next_step) == (
+        "dynid payload ur10 --loaded logs/b.csv --unloaded a.csv --sign tau.3 --cutoff=8 --no-rotor-inertia"
+    )
+    other = replace(call, logs="a.csv --unloaded c.csv")
+    assert str(verdict.with_next_command(other).next_step) == command
+
+
+@pytest.mark.parametrize(("action", "more"), [("report", "--report page.html"), ("diagnose", "--diagnose")])
+def test_what_was_asked_for_is_not_added_again(action: Any, more: str) -> None:
+    command = f"dynid identify ur10 a.csv {more}"
+    assert Call(command, "ur10", "a.csv").next_command(action, ()) == command
+
+
+def test_positions_that_range_too_far_for_the_limits_are_never_good() -> None:
+    """Whatever the error; the mistake that explains them takes their place."""
+    small: Any = evidence([0.01] * 2, [1.0] * 2, [R] * 2, moving_too_far={"2": (250.0, 12.6)}, can_diagnose=True)
+    verdict = assess_evidence(small)
+    assert verdict.level == "usable"
+    assert [reason.code for reason in verdict.reasons] == ["positions_impossible"]
+    assert verdict.next_step.facts["action"] == "diagnose"
+    units = Found(0.009, what=Message("mistaken_units", "degrees"), options=(Option("units", {"q": "deg"}),))
+    assert [reason.code for reason in verdict.with_mistake(units).reasons] == ["mistake_found"]
+
+
 def test_impossible_values_are_told() -> None:
     robot, motion, tau = data()
     result = dynid.identify(robot, log_of(motion, tau - 8.0 * motion.v), friction=PLAIN)

@@ -16,6 +16,7 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
 from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 # What is tried of each kind, and how small a change is not: real robots and their models differ by as much.
@@ -37,8 +38,14 @@ DELAYS, NEAR_DELAY, TRIED_DELAY = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.0
 DELAY_PROBE, MOST_DELAY_OFF, SAME_DELAY = 2e-3, 3e-3, 0.02
 """Times (s) by which delays are moved to see the error rise, and at most; relative rise that tells nothing."""
 
-LEAST_GAIN, FACTORS, LEAST_DIP = 1.3, tuple(float(x) for x in np.geomspace(1e-3, 1e3, 19)), 1e-3
-"""Least factor of a torque, those that are tried, and by how much the error must be less than beside one of them."""
+LEAST_GAIN, MOST_GAIN, LEAST_DIP = 1.3, 1e4, 1e-3
+"""Least and largest factor of a torque, and by how much the error must be less than with those next to it."""
+
+FACTORS = tuple(float(x) for x in np.geomspace(1.0 / MOST_GAIN, MOST_GAIN, 25))
+"""Factors of a torque that are tried: N mm for N m is one of 1000, which lies well inside."""
+
+LARGE_FACTOR, BEGIN_FACTOR, FACTOR_ROUNDS = 2.0, 100.0, 6
+"""Factor from which on it is sought anew beside itself, one beside which very large ones are sought, and how often."""
 
 NEARLY_ROUND = 0.02
 """Logarithm by which a factor may differ from a round one that is taken for it."""
@@ -48,6 +55,9 @@ KNOWN_FACTORS = (1.0, np.pi / 180.0, 180.0 / np.pi)
 
 MOTOR_SPAN, WIDE_SLIDE = 3.0 * np.pi, 5.0
 """Range of a position (rad; m) from which on it may be that of a motor."""
+
+TOO_FAR = 2.0 * np.pi
+"""Range of a position (rad) beyond that of its limits from which on units or a gear are wrong, not limits or zeros."""
 
 FEW_WIDE = 2
 """Joints with so wide positions, at most, up to which each is tried with a gear and the other sense, too."""
@@ -116,6 +126,12 @@ def _nearest_round(factor: float) -> float:
     """The nearest of the numbers 1, 2 and 5 times a power of ten, by their ratio."""
     power = 10.0 ** np.floor(np.log10(factor))
     return float(min(power * np.array([1.0, 2.0, 5.0, 10.0]), key=lambda x: abs(np.log(x / factor))))
+
+
+def are_changed_factors_round(r: Reading, before: Reading) -> bool:
+    """Whether every torque that has another size than before has a round factor: chance hardly finds one."""
+    pairs = zip(np.abs(r.gain).tolist(), np.abs(before.gain).tolist(), strict=True)
+    return all(bool(np.isclose(x, _nearest_round(x))) for x, y in pairs if not np.isclose(x, y))
 
 
 def wrap_angle(angle: float) -> float:
@@ -190,6 +206,13 @@ def _usual_together(ratios: Array) -> list[Array]:
         if np.abs(np.log(usual / wanted)).max() < 2.0 * ALIKE:
             found[tuple(usual.tolist())] = usual
     return list(found.values())
+
+
+def find_joints_that_move_too_far(robot: Robot, spans: Array) -> list[int]:
+    """Revolute joints whose positions range over `spans` (n,), more than a turn further than their limits."""
+    room = np.ptp(robot.limits.position, axis=1)
+    kinds = [robot.links[k].kind for k in robot.active_links]
+    return [j for j, kind in enumerate(kinds) if kind == "revolute" and room[j] + TOO_FAR < spans[j] < np.inf]
 
 
 def _fitted_error(refit: Refit, r: Reading) -> float:
@@ -278,6 +301,8 @@ class Alternatives:
         if self.refit.samples.slopes is not None and not r.derived:
             yield replace(r, derived=True)
         yield from self.payload_changes(r)
+        if not self.thorough:
+            yield from self._far_too_small_torques(r)
 
     def payload_changes(self, r: Reading) -> Iterator[Reading]:
         """Readings with a payload in one more of the logs."""
@@ -541,9 +566,36 @@ class Alternatives:
             yield from (x for j in self.joints for x in self._gains_of_least_error(r, j))
             return
         with suppress(np.linalg.LinAlgError):
-            for j, gain in zip(self.joints, ReadingTask(self.refit, r).best_torque_factors().tolist(), strict=True):
-                if 1e-3 < abs(r.gain[j]) * gain < 1e3 and max(gain, 1.0 / gain) > LEAST_GAIN:
+            factors = ReadingTask(self.refit, r).best_torque_factors().tolist()
+            for j, gain in [(j, self._settled_factor(r, j, x)) for j, x in zip(self.joints, factors, strict=True)]:
+                if 1.0 / MOST_GAIN < abs(r.gain[j]) * gain < MOST_GAIN and max(gain, 1.0 / gain) > LEAST_GAIN:
                     yield replace(r, gain=with_entry(r.gain, j, r.gain[j] * gain))
+
+    def _settled_factor(self, r: Reading, j: int, factor: float) -> float:
+        """The factor of a joint's torque, sought anew beside itself where it is large.
+
+        Torques are weighed by their size, so that one that is far too small rules the parameters and looks right.
+        """
+        for _ in range(FACTOR_ROUNDS):
+            if not LARGE_FACTOR < factor < MOST_GAIN or not (more := self._factor_beside(r, j, factor)) > LEAST_GAIN:
+                break
+            factor *= more
+        return factor
+
+    def _factor_beside(self, r: Reading, j: int, factor: float) -> float:
+        """The further factor of a joint's torque that suits the others' parameters, beside one that is given."""
+        self.refit.add_fits(1, limited=False)
+        task = ReadingTask(self.refit, self._with_gain(r, j, factor))
+        return float(task.best_torque_factors()[self.joints.index(j)])
+
+    def _far_too_small_torques(self, r: Reading) -> Iterator[Reading]:
+        """Readings with one joint's torque times a factor that is seen only beside a large one."""
+        for j in self.joints:
+            with suppress(np.linalg.LinAlgError):
+                more = self._factor_beside(r, j, BEGIN_FACTOR)
+                factor = self._settled_factor(r, j, BEGIN_FACTOR * more) if more > 1.0 / LARGE_FACTOR else 1.0
+                if factor > LARGE_FACTOR and abs(r.gain[j]) * factor < MOST_GAIN:
+                    yield self._with_gain(r, j, factor)
 
     def _gains_of_least_error(self, r: Reading, j: int) -> Iterator[Reading]:
         """Readings with a joint's torque times factors at which the error is less than with others near by.
@@ -556,7 +608,7 @@ class Alternatives:
             if errors[k] < min(errors[k - 1], errors[k + 1]) * (1.0 - LEAST_DIP):
                 found = self._with_best_gain(r, j, (FACTORS[k - 1], FACTORS[k + 1]))
                 gain = found.gain[j] / r.gain[j]
-                if 1e-3 < abs(found.gain[j]) < 1e3 and max(gain, 1.0 / gain) > LEAST_GAIN:
+                if 1.0 / MOST_GAIN < abs(found.gain[j]) < MOST_GAIN and max(gain, 1.0 / gain) > LEAST_GAIN:
                     yield found
 
     def _with_gain(self, r: Reading, j: int, factor: float) -> Reading:
@@ -610,6 +662,19 @@ class Alternatives:
             if abs(factor := r.q_factor[j]) != 1.0 and changed_entries(r) - {("q_factor", j), ("gain", j)}:
                 unscaled = self._with_unscaled_joints(r, [j])
                 yield from (x for x in self._gear_changes(unscaled, [j], span[j] / abs(factor)) if x != r)
+
+    def joints_that_move_too_far(self, r: Reading) -> list[int]:
+        """Revolute joints whose positions as read range more than a turn further than their limits."""
+        spans = np.ptp(self.refit.samples.q, axis=0)[list(r.q_order)] * np.abs(r.q_factor)
+        return find_joints_that_move_too_far(self.refit.samples.equation.robot, spans)
+
+    def changes_into_limits(self, r: Reading) -> Iterator[Reading]:
+        """Readings in which all positions that range too far are degrees, or those of motors, and so do not."""
+        far = self.joints_that_move_too_far(r)
+        if far:
+            widest = float(np.ptp(self.refit.motion_as_read(r).q[:, far], axis=0).max())
+            changes = [self._with_scaled_positions(r, far, np.pi / 180.0), *self._gear_changes(r, far, widest)]
+            yield from (x for x in changes if not self.joints_that_move_too_far(x))
 
     def _with_unscaled_joints(self, r: Reading, joints: Sequence[int]) -> Reading:
         """The reading with positions and torques of some joints as large as they were recorded."""

@@ -20,11 +20,13 @@ from dynid.estimation.diagnostics.alternatives import (
     COMPONENTS,
     FOLLOWED,
     LEAST_TILT,
+    LEAST_ZERO,
     MOTOR_SPAN,
     PROMISING,
     SAME_TILT,
     WORSE_ALONG_AXIS,
     Alternatives,
+    are_changed_factors_round,
     changed_components,
     changed_entries,
     combine_changes,
@@ -32,6 +34,7 @@ from dynid.estimation.diagnostics.alternatives import (
     size_of_change,
     with_entry,
     without_zeros_of_gears,
+    wrap_angle,
 )
 from dynid.estimation.diagnostics.refit import KeptSamples, Reading, Refit
 from dynid.logs.log import Log, Wiring
@@ -51,8 +54,8 @@ BETTER = 1.04
 """Held-out error over that of an alternative from which on it is named."""
 
 BETTER_TIME, BETTER_GAIN, BETTER_SPRING, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.06, 1.15, 1.25
-"""The same for delays, for factors of torques, for springs, for what friction may imitate, and for payloads: friction
-that changes from log to log lets a payload explain a little."""
+"""The same for delays, for factors of torques that are not round, for springs, for what friction may imitate, and for
+payloads: friction that changes from log to log lets a payload explain a little."""
 
 SURE_DELAY, SURELY_BETTER, SURELY_EARLY = 3e-3, 1.02, 1.05
 """Smallest delay (s) that is named although friction with memory explains as much, and ratio of the joints' errors (of
@@ -113,9 +116,9 @@ POSSIBLE = 3.0
 AS_UNITS = 1.02
 """Error with units of positions over that with gears up to which it is the units that are wrong."""
 
-AS_MUCH, AS_MIRRORED, ALIKE_LISTED = 1.005, 1.02, 2
-"""Error over that of the best one up to which another reading explains as much, or one with both signs of a joint
-turned, which nothing but asymmetries of the links tell apart; and how many of these are listed."""
+AS_MUCH, ALIKE_LISTED = 1.005, 2
+"""Error over that of the best one up to which another reading explains as much, and how many of these are listed. One
+with both signs of a joint turned, which nothing but asymmetries of the links tell apart, must be clearly worse."""
 
 # Samples and rounds.
 
@@ -287,12 +290,26 @@ class Search:
 
         Units with a factor of torques beside them are no simpler than a gear.
         """
+        if self.thorough:
+            ends = [
+                *ends,
+                *(self.evaluate_reading(x) for x in map(self._with_degrees_for_gears, ends) if x is not None),
+            ]
         least = min(ends, key=lambda x: x.error)
         units = [
             x for x in ends if all(map(is_of_units, x.reading.q_factor)) and all(abs(g) == 1.0 for g in x.reading.gain)
         ]
         some = [x for x in units if x.error + FLOOR < AS_UNITS * (least.error + FLOOR)] or ends
         return self._simplest_of_the_best(min(some, key=lambda x: x.error), some)
+
+    def _with_degrees_for_gears(self, found: EvaluatedReading) -> Reading | None:
+        """The reading with degrees in place of every gear; None where joints would move too far, or without gears."""
+        r, degrees = found.reading, np.pi / 180.0
+        geared = [j for j, x in enumerate(r.q_factor) if not is_of_units(x)]
+        factor, gain = np.array(r.q_factor), np.array(r.gain)
+        factor[geared], gain[geared] = np.sign(factor[geared]) * degrees, np.sign(gain[geared])
+        other = replace(r, q_factor=tuple(factor.tolist()), gain=tuple(gain.tolist()))
+        return other if geared and not self.alternatives.joints_that_move_too_far(other) else None
 
     def _follow_ways(
         self, ways: Sequence[EvaluatedReading], start: EvaluatedReading, on_progress: Progress | None
@@ -342,7 +359,7 @@ class Search:
 
     def _clear_changes(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Single changes that are so much better that they are mistakes, the best first."""
-        if self.refit.samples.velocity_lag and not now.reading.derived:
+        if self.refit.samples.are_velocities_wrong and not now.reading.derived:
             return [self.evaluate_reading(replace(now.reading, derived=True))]  # positions say so, whatever the torques
         basis = self._with_position_torques_if_needed(now.reading)
         better = self.better_single_changes(basis)[: FINALISTS if self.thorough else FINALISTS // 2]
@@ -355,7 +372,14 @@ class Search:
             clear = self.clear_delays(now)
         if not clear and self.thorough and now.error > PUZZLING:
             clear = self._clear_pairs(now)
+        if not clear and self.thorough:
+            clear = self._changes_into_limits(now)
         return sorted(clear, key=lambda x: x.error)
+
+    def _changes_into_limits(self, now: EvaluatedReading) -> list[EvaluatedReading]:
+        """Units or gears of positions that range far beyond their limits, unless they explain clearly less."""
+        some = [self.evaluate_reading(x) for x in self.alternatives.changes_into_limits(now.reading)]
+        return [x for x in some if x.error + FLOOR < BETTER * (now.error + FLOOR)]
 
     def _clear_pairs(self, now: EvaluatedReading) -> list[EvaluatedReading]:
         """Pairs of changes of which neither helps alone: the best changes of every kind, each with all others."""
@@ -451,7 +475,7 @@ class Search:
             worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
             least = max(BETTER_MODEL if worst > WORSE else 1.0, self._least_for_delay(r, now.reading))
         if not np.allclose(np.sort(np.abs(r.gain)), np.sort(np.abs(now.reading.gain))):
-            least = BETTER_GAIN
+            least = BETTER if are_changed_factors_round(r, now.reading) else BETTER_GAIN
         if not self._reverses_friction(r, now.reading) and not self._is_supported_by_fit(found, now):
             least = np.inf
         if r.loads != now.reading.loads:
@@ -535,8 +559,7 @@ class Search:
         close = [
             x
             for x in finalists
-            if x.error + FLOOR
-            <= (AS_MIRRORED if _is_mirrored(x.reading, best.reading) else AS_MUCH) * (best.error + FLOOR)
+            if x.error + FLOOR <= (BETTER if _is_mirrored(x.reading, best.reading) else AS_MUCH) * (best.error + FLOOR)
         ]
         return min(close, key=lambda x: (size_of_change(x.reading), self._reversed_channels(x.reading), x.error))
 
@@ -550,7 +573,7 @@ class Search:
         fitted, before = (self.refit.fitted_error(x, limited=True) + FLOOR for x in (found, start))
         if found == replace(start, delay=found.delay) and self._is_sure_delay(found):
             return True
-        if found == replace(start, derived=True) and self.refit.samples.velocity_lag:
+        if found == replace(start, derived=True) and self.refit.samples.are_velocities_wrong:
             return True
         fits = fitted * BETTER_TIME < before or self._reverses_friction(found, start)
         some, before_it = self.evaluate_reading(found), self.evaluate_reading(start)
@@ -564,7 +587,7 @@ class Search:
             return False
         if best.error >= max(BELIEVED, 0.5 * before):
             return False
-        is_timing = bool(self.refit.samples.velocity_lag) or best.reading == replace(start, delay=best.reading.delay)
+        is_timing = self.refit.samples.are_velocities_wrong or best.reading == replace(start, delay=best.reading.delay)
         is_sure = not self.left_out_singles or is_timing  # positions alone name such a lag, residuals a delay
         return is_sure or best.error * BETTER_IF_INCOMPLETE < before
 
@@ -578,17 +601,24 @@ class Search:
     def _drop_needless_changes(self, found: EvaluatedReading, start: Reading) -> EvaluatedReading:
         """The reading without changes that do not matter."""
         for name in COMPONENTS:
-            is_sure = name == "derived" and bool(self.refit.samples.velocity_lag)
+            is_sure = name == "derived" and self.refit.samples.are_velocities_wrong
             is_sure = is_sure or (name == "delay" and self._is_sure_delay(found.reading))
-            if getattr(found.reading, name) == getattr(start, name) or is_sure:
-                continue
             other = replace(found.reading, **{name: getattr(start, name)})
+            if other == found.reading or is_sure or self._leaves_limits(other, found.reading):
+                continue
             without = (
                 self._evaluate_without_position_torques(other) if name == "springs" else self.evaluate_reading(other)
             )
             if without.error + FLOOR <= PROMISING * (found.error + FLOOR):
                 found = without
         return self._drop_needless_entries(found, start) if self.thorough else found
+
+    def _leaves_limits(self, other: Reading, found: Reading) -> bool:
+        """Whether joints move too far for their limits with another reading's units and gears, but not with these."""
+        if other.q_factor == found.q_factor:
+            return False
+        kept = self.alternatives.joints_that_move_too_far
+        return not set(kept(other)) <= set(kept(found))
 
     def _drop_needless_entries(self, found: EvaluatedReading, start: Reading) -> EvaluatedReading:
         """The reading with gravity along an axis, and without single entries, where it does as well so."""
@@ -603,7 +633,11 @@ class Search:
             now, before = getattr(found.reading, name), getattr(start, name)
             if now[j] != before[j]:
                 entries: dict[str, Any] = {name: with_entry(now, j, before[j])}
-                found = self._simpler_if_as_good(found, replace(found.reading, **entries))
+                is_small = name == "zero" and abs(wrap_angle(now[j] - before[j])) < LEAST_ZERO
+                worse = WORSE_ALONG_AXIS if is_small else PROMISING
+                if self._leaves_limits(replace(found.reading, **entries), found.reading):
+                    continue
+                found = self._simpler_if_as_good(found, replace(found.reading, **entries), worse)
                 without = self.evaluate_reading(replace(found.reading, **entries))
                 if name == "zero" and not found.reading.springs and self._is_arbitrary_motion(found, without):
                     found = without
@@ -673,7 +707,11 @@ class Alternative:
         return f"{self.what.what} ({self.error:.3f})"
 
 
-UNTRIED = "alternatives_untried"
+NOT_ALIKE = ("several", "payload", "spring", "rotor_inertia")
+"""Kinds of alternatives that are not single, or have parameters that the logs as they were read do not have."""
+
+UNTRIED, UNDECIDED = "alternatives_untried", "alternatives_undecided"
+"""Codes of what a diagnosis leaves unproven."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -714,6 +752,26 @@ class Diagnosis:
             UNTRIED, "mistakes in the recording beyond the {tried} alternatives that there was time for",
             "try all of them with {diagnose}", tried=self.tried, diagnose=Option("diagnose", True),
         ),)  # fmt: skip
+
+    @property
+    def undecided(self) -> tuple[Message, ...]:
+        """Message on other readings that explain the logs as well as they were read; empty where a mistake is named.
+
+        Those with more parameters, which always explain a little more, do not count.
+        """
+        alike = [x for x in self.alternatives if x.kind not in NOT_ALIKE and x.error <= self.error]
+        if self.best is not None or not alike:
+            return ()
+        return (Message(
+            UNDECIDED, "other readings of the logs that explain them as well, though not clearly better (NRMSE "
+            "{before:.4f} as recorded): {some}", "check them at the robot", before=self.error,
+            some=[f"{x.what.what} ({x.error:.4f})" for x in alike[:UNDECIDED_LISTED]],
+        ),)  # fmt: skip
+
+    @property
+    def unproven(self) -> tuple[Message, ...]:
+        """Messages on what the alternatives leave open: those that were not tried, and those that explain as much."""
+        return (*self.left_out, *self.undecided)
 
     @property
     def best(self) -> Alternative | None:
@@ -843,7 +901,8 @@ def _list_alternatives(data: TriedData, search: Search, named: EvaluatedReading 
     """What is named, and the best of all other readings that were evaluated, in words."""
     start, robot = Reading.as_recorded(search.refit.n), data.samples.equation.robot
     error = search.evaluate_reading(start).error
-    words = ReadingWords(robot, data.recorded, error, data.samples.velocity_lag, search.alternatives.alike_ratios)
+    lag, foreign = data.samples.velocity_lag, data.samples.foreign
+    words = ReadingWords(robot, data.recorded, error, lag, search.alternatives.alike_ratios, foreign)
     g = np.array(robot.gravity)
     near = LEAST_TILT * float(np.linalg.norm(g))  # gravities that are the robot's but for an angle that is not named
     others = [
@@ -877,8 +936,8 @@ def _readings_alike(search: Search, named: EvaluatedReading, others: Sequence[Ev
     return list(found.values())[:ALIKE_LISTED]
 
 
-LISTED, SEVERAL_LISTED = 12, 3
-"""Alternatives that are listed, at most, and those of several changes among them."""
+LISTED, SEVERAL_LISTED, UNDECIDED_LISTED = 12, 3, 3
+"""Alternatives that are listed, at most, those of several changes among them, and those left undecided."""
 
 
 class ReadingWords:
@@ -886,10 +945,10 @@ class ReadingWords:
 
     def __init__(
         self, robot: Robot, recorded: Recorded, before: float, lag: float,
-        alike_ratios: Mapping[tuple[int, float], tuple[float, float]],
+        alike_ratios: Mapping[tuple[int, float], tuple[float, float]], foreign: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.robot, self.recorded, self.names, self.before = robot, recorded, robot.joint_names, before
-        self.lag = lag
+        self.lag, self.foreign = lag, [self.names[j] for j in foreign]
         self.alike_ratios = {(self.names[j], f"{x:.4g}"): ends for (j, x), ends in alike_ratios.items()}
 
     def describe_alternative(
@@ -907,6 +966,8 @@ class ReadingWords:
         if alike:
             text += " (explained as well by: {alike})"
             facts["alike"] = [" and ".join(clause for _, clause in self._change_clauses(x)) for x in alike]
+        if r.loads:
+            facts["loaded"] = self._loaded_logs(r)
         what = Message(
             "mistaken_" + kind, text, "{options}", options=list(options := self.options_for_reading(r)), **facts
         )
@@ -947,17 +1008,19 @@ class ReadingWords:
         if r.derived:
             when = "after" if self.lag > 0.0 else "before"
             by = f": they come {1e3 * abs(self.lag):.0f} ms {when} the positions' slopes" if self.lag else ""
-            yield "delay", f"recorded velocities do not belong to the positions{by}"
+            which = f" of {_joint_list_text(self.foreign)}" if self.foreign and not self.lag else ""
+            yield "delay", f"recorded velocities{which} do not belong to the positions{by}"
         if r.rotors:
             yield "rotor_inertia", "rotor inertias are missing"
         if r.springs:
             yield "spring", f"there is a spring at {_joint_list_text([names[j] for j in r.springs])}"
         if r.loads:
-            logs = [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
-            yield (
-                "payload",
-                f"the last link differs in {_shortened_list_text(logs)}: an undeclared payload",
-            )
+            logs = _shortened_list_text(self._loaded_logs(r))
+            yield "payload", f"the last link differs in {logs}: an undeclared payload"
+
+    def _loaded_logs(self, r: Reading) -> list[str]:
+        """Names of the logs whose last link is another one."""
+        return [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
 
     def _factor_clauses(self, r: Reading) -> Iterator[tuple[str, str]]:
         """Kind and clause of changed units, gears and gains."""

@@ -60,6 +60,10 @@ LEAST_LAG, LAG_SHARE = 4e-3, 0.7
 SURE_LAG, SURE_LAG_SHARE = 8e-3, 0.9
 """The same by integrals, which noise does not hide: drives filter velocities, which takes a few milliseconds."""
 
+FOREIGN, LARGE_MOTION = 0.5, 0.05
+"""Integral of a recorded velocity less the position, over the position (both rms, without a line in time), from which
+on it belongs to another motion; rms of a motion over the largest below which nothing is said."""
+
 HARMONICS = (1, 2, 3, 4, 5, 6)
 """Of the joint angle: torques that depend on the position, as those of sensors that are not round."""
 
@@ -126,7 +130,7 @@ class KeptSamples:
     joints: of the channels. odd (columns,): friction that turns its sign with the velocity; stops: names of its columns
     from the third on. recorded: all times, torques and positions of rows that follow one another, for torques at
     instants between and friction with memory. slopes: velocities and accelerations of the positions, where other
-    velocities were recorded.
+    velocities were recorded; foreign: joints whose recorded velocities are those of another motion.
     """
 
     equation: Equation
@@ -143,6 +147,7 @@ class KeptSamples:
     piece: Indices
     recorded: tuple[tuple[Array, Array, Array], ...]
     slopes: tuple[Array, Array] | None
+    foreign: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.t)
@@ -158,6 +163,11 @@ class KeptSamples:
         shares = lags**2 * power / np.maximum((off**2).sum(axis=0), 1e-300)
         lag, share = float(np.median(lags)), float(np.median(shares))
         return lag if abs(lag) > LEAST_LAG and share > LAG_SHARE else 0.0
+
+    @property
+    def are_velocities_wrong(self) -> bool:
+        """Whether recorded velocities are surely not those of the positions: late, early, or of another motion."""
+        return self.slopes is not None and (bool(self.foreign) or self.velocity_lag != 0.0)
 
     def torques_after(self, delay: float) -> Array:
         """Torques (N, channels) recorded `delay` seconds after each sample."""
@@ -256,7 +266,10 @@ class KeptSamples:
         slopes = None if slopes is None else (slopes[0][places], slopes[1][places])
         friction, odd, stops = _friction_columns(equation, pieces, places)
         joints = tuple(channel.joint for channel in channels)
-        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, stops, log, piece, recorded, slopes)
+        foreign = _joints_of_foreign_velocities(pieces)
+        return KeptSamples(
+            equation, joints, t, q, v, a, tau, friction, odd, stops, log, piece, recorded, slopes, foreign
+        )
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
@@ -288,17 +301,30 @@ def _lag_of_velocities(pieces: Sequence[Rows]) -> float:
     """
     products = np.zeros((3, pieces[0].q.shape[1]))
     for rows in pieces:
-        steps = 0.5 * np.diff(rows.t)[:, None] * (rows.v[1:] + rows.v[:-1])
-        line = np.column_stack([np.ones(len(rows.t)), rows.t - rows.t.mean()])
-        line /= np.maximum(np.linalg.norm(line, axis=0), 1e-300)
-        off = np.cumsum(np.vstack([np.zeros(steps.shape[1]), steps]), axis=0) - rows.q
-        off, v = (x - line @ (line.T @ x) for x in (off, rows.v))
+        off, v, _ = _detrended_integrals(rows)
         products += np.array([(off * v).sum(axis=0), (v**2).sum(axis=0), (off**2).sum(axis=0)])
     across, power, squares = products[:, (products[1:] > 1e-100).all(axis=0)]
     if not len(across):
         return 0.0
     lag, share = np.median(-across / power), np.median(across**2 / (power * squares))
     return float(lag) if share > SURE_LAG_SHARE else 0.0
+
+
+def _detrended_integrals(rows: Rows) -> tuple[Array, Array, Array]:
+    """Integrals of the velocities less the positions, velocities and positions (N, n), each without a line in time."""
+    steps = 0.5 * np.diff(rows.t)[:, None] * (rows.v[1:] + rows.v[:-1])
+    line = np.column_stack([np.ones(len(rows.t)), rows.t - rows.t.mean()])
+    line /= np.maximum(np.linalg.norm(line, axis=0), 1e-300)
+    off = np.cumsum(np.vstack([np.zeros(steps.shape[1]), steps]), axis=0) - rows.q
+    off, v, q = (x - line @ (line.T @ x) for x in (off, rows.v, rows.q))
+    return off, v, q
+
+
+def _joints_of_foreign_velocities(pieces: Sequence[Rows]) -> tuple[int, ...]:
+    """Joints that move much, and whose velocities integrate to another motion than that of their positions."""
+    off, q = (sum((x[k] ** 2).sum(axis=0) for x in map(_detrended_integrals, pieces)) for k in (0, 2))
+    is_foreign = (off > FOREIGN**2 * q) & (q > LARGE_MOTION**2 * np.max(q))
+    return tuple(np.flatnonzero(is_foreign).tolist())
 
 
 def _friction_columns(
@@ -744,12 +770,12 @@ class Refit:
         """Sums of squared residuals (channels,) of a fit to all samples, and the mean NRMSE."""
         if (reading, limited) not in self.fits:
             task = ReadingTask(self, reading)
-            self._add_fits(1, limited=limited)
+            self.add_fits(1, limited=limited)
             left = task.residual_squares(task.fit_unknowns(task.channel_weights(None), limited=limited))
             self.fits[reading, limited] = left, float(np.sqrt(left / task.spread).mean())
         return self.fits[reading, limited]
 
-    def _add_fits(self, count: int, *, limited: bool) -> None:
+    def add_fits(self, count: int, *, limited: bool) -> None:
         """Add fits to the work done."""
         once, per_channel = LIMITED_FIT_WORK if limited else FIT_WORK
         C, _, own = self.samples.friction.shape
@@ -758,7 +784,7 @@ class Refit:
 
     def weighted_geometric_error(self, reading: Reading) -> float:
         """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
-        self._add_fits(1, limited=False)
+        self.add_fits(1, limited=False)
         task = ReadingTask(self, reading)
         left = task.residual_squares(
             task.fit_unknowns(task.channel_weights(self._fit_all_samples(reading, False)[0]), limited=False)
@@ -770,7 +796,7 @@ class Refit:
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
             self.work.done += _rows_work(task.equations.rows)
-            self._add_fits(len(FOLDS), limited=True)
+            self.add_fits(len(FOLDS), limited=True)
             weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
             left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(len(FOLDS))]
             self._held_out[reading] = np.sqrt(np.sum(left, axis=0) / task.spread)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol, get_args
 
 import numpy as np
@@ -19,7 +19,7 @@ from dynid.estimation.inference.score import Score, channels_that_matter
 from dynid.messages import Message, Option, Wording
 from dynid.storage.records import Null
 
-Action = Literal["identify", "diagnose", "excite", "gains", "report", "save", "physical", "joint_parameters"]
+Action = Literal["identify", "diagnose", "excite", "gains", "payload", "report", "save", "physical", "joint_parameters"]
 """What comes next; `identify`: the same once more with other options."""
 
 Level = Literal["good", "usable", "weak", "do not trust"]
@@ -90,7 +90,8 @@ class Verdict:
         """
         reason = mistake_reason(found)
         level = max((self.level, reason.level), key=LEVELS.index)
-        others = [other for other in self.reasons if self.level != "good" and other.code != reason.said.code]
+        answered = (reason.said.code, "positions_impossible")
+        others = [other for other in self.reasons if self.level != "good" and other.code not in answered]
         return replace(self, level=level, reasons=(reason.said, *others), next_step=reason.next_step)
 
     def without_mistakes(self) -> Verdict:
@@ -202,7 +203,8 @@ class Evidence:
     parameters. mistake: what explains the data better than what was recorded, if that was found; can_diagnose: not all
     of these were tried yet. recipe: friction was chosen by the data. excitation: options of a motion to record next.
     bad_channels: what was found in single joints' channels of the logs. one_motion: said where all logs show the same.
-    beyond_limits: what was found of joints beyond their position limits.
+    beyond_limits: what was found of joints beyond their position limits; moving_too_far: revolute joints that
+    range more than a turn further than their limits, with both ranges (rad).
     """
 
     channels: Sequence[str]
@@ -241,6 +243,7 @@ class Evidence:
     unproven: tuple[Message, ...] = ()
     one_motion: Message | None = None
     beyond_limits: Sequence[Message] = ()
+    moving_too_far: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def torques_decide(self) -> bool:
@@ -307,6 +310,7 @@ def assess_evidence(evidence: Evidence) -> Verdict:
         *_mistake_reasons(evidence),
         *_reversal_reasons(evidence),
         *_wrong_torque_scale_reasons(evidence),
+        *_moving_too_far_reasons(evidence),
     ]
     verdict = _weigh_reasons(evidence, wiring)
     one_motion = evidence.one_motion
@@ -382,13 +386,17 @@ def _mistake_reasons(evidence: Evidence) -> list[Reason]:
 
 def mistake_reason(found: Mistake) -> Reason:
     """Reason by a mistake that is named, with its repair as the next step."""
+    loaded = found.what.facts.get("loaded", ())
+    remedy = "identify this payload with the other logs as those without it, or leave the log out"
     said = Message(
         "mistake_found", "{mistake}: physically possible fits predict {before:.3f} as recorded, {error:.3f} otherwise "
-        "(NRMSE on held-out data)", "apply {options}" if found.options else "check what differs, log by log",
+        "(NRMSE on held-out data)", "apply {options}" if found.options else remedy if loaded else "check what differs",
         mistake=found.what.what, error=found.error, before=found.before, options=list(found.options),
         kind=found.what.code,
     )  # fmt: skip
     level: Level = "do not trust" if found.error * MISTAKE <= found.before else "usable"
+    if not found.options and loaded:
+        return Reason(said, level, "payload", (Option("loaded", list(loaded)),))
     return Reason(said, level, "identify" if found.options else "diagnose", found.options)
 
 
@@ -519,6 +527,19 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
         )  # fmt: skip
         return [Reason(said, level, "identify" if known else "gains", known)]
     return []
+
+
+def _moving_too_far_reasons(evidence: Evidence) -> list[Reason]:
+    """Reason that positions range so far that neither zeros nor limits can be wrong alone, whatever the error."""
+    far, mistake = evidence.moving_too_far, evidence.mistake
+    if not far or (mistake is not None and mistake.is_named):
+        return []
+    said = Message(
+        "positions_impossible", "positions range far beyond the limits (in parentheses): joint {some}; degrees for "
+        "radians, or positions of the motor?", "try units and gear ratios", joints=list(far),
+        some=_shorten_names([f"{joint} over {x:.3g} rad ({y:.3g})" for joint, (x, y) in far.items()]),
+    )  # fmt: skip
+    return [Reason(said, "usable", "diagnose" if evidence.can_diagnose else "report")]
 
 
 LOOK_AT_RESIDUALS = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
@@ -776,6 +797,7 @@ _IN_PYTHON = {
     "diagnose": "diagnose(result)", "report": "write_report(result, 'report.html')",
     "save": "result.save('result.json')", "physical": "physical_parameters(result)",
     "joint_parameters": "joint_parameters(result)", "gains": "identify_gains(robot, loaded, logs, payload)",
+    "payload": "identify_payload(robot, loaded, unloaded)",
 }  # fmt: skip
 
 _REPEATED = ("columns", "units", "sign", "zero", "order")
@@ -824,12 +846,27 @@ class Call:
                 return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
             case "gains":
                 return f"dynid gains {self.robot} --unloaded {self.logs} --loaded loaded.csv --mass 2.5 --com 0,0,0.1"
+            case "payload" if parts := self._parts_with_and_without(options):
+                return " ".join(("dynid payload", self.robot, *parts, *_reading_options(self.command)))
             case "physical" | "joint_parameters" if self.saved:
                 return f"dynid physical {self.saved}"
             case "save" if self.saved:
                 return f"dynid report {self.saved}"
-        more = {"diagnose": "--diagnose", "report": "--report report.html", "identify": words}
-        return f"{command} {more.get(action, '--out result.json')}".rstrip()
+        more = {"diagnose": "--diagnose", "report": "--report report.html", "identify": words, "payload": ""}
+        text, given = more.get(action, "--out result.json"), shlex.split(command)
+        if action != "identify" and text.partition(" ")[0] in given:
+            return command
+        return f"{command} {text}".rstrip()
+
+    def _parts_with_and_without(self, options: Sequence[Option]) -> list[str]:
+        """Words of the logs with a payload and of those without, as options; none where these are not found."""
+        names = {str(name) for option in options if option.keyword == "loaded" for name in option.value}
+        words = [word for word in self.logs.split(" --unloaded ") if word]
+        loaded = [word for word in words if shlex.split(word)[0].rpartition("/")[2] in names]
+        others = [word for word in words if word not in loaded]
+        if len(loaded) != len(names) or not others:
+            return []
+        return [*(f"--loaded {word}" for word in loaded), *(f"--unloaded {word}" for word in others)]
 
     def _with_given_gain(self, option: Option) -> Option:
         """Option with the gain of the command, which it replaces, included; other options unchanged."""
@@ -857,6 +894,21 @@ class Call:
         return _python_call_text(
             f"identify({robot}, {logs}", [o for o in merged if o.keyword not in (*_OF_ROBOTS, *_OF_LOGS)]
         )
+
+
+_OF_PAYLOADS = ("gravity", "column", *_OF_LOGS, "cutoff", "delay", "joints", "friction", "model")
+"""Options of `dynid identify` with a value that `dynid payload` has as well; locks are among the words of the robot."""
+
+
+def _reading_options(command: str) -> list[str]:
+    """Options of a command that hold for the payload in its logs, too."""
+    names, found, words = {f"--{name}" for name in _OF_PAYLOADS}, list[str](), iter(shlex.split(command))
+    for word in words:
+        if word in names:
+            found += [word, shlex.quote(next(words, ""))]
+        elif word.partition("=")[0] in names or word == "--no-rotor-inertia":
+            found.append(shlex.quote(word))
+    return found
 
 
 def _python_call_text(opened: str, options: Sequence[Option]) -> str:
