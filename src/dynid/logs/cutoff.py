@@ -233,7 +233,8 @@ def power_spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
     pieces = np.lib.stride_tricks.sliding_window_view(even, length, axis=0)[:: length - length // 2]
     S = (np.abs(np.fft.rfft(_without_lines(pieces) * window, axis=-1)) ** 2).mean(axis=0).T
     S[1 : (length + 1) // 2] *= 2.0  # what is at negative frequencies, of which 0 and half the rate have none
-    return np.fft.rfftfreq(length, 1.0 / rate), np.asarray(S / (rate * (window**2).sum()))
+    f = np.asarray(np.fft.rfftfreq(length, 1.0 / rate), dtype=np.float64)
+    return f, np.asarray(S / (rate * (window**2).sum()), dtype=np.float64)
 
 
 def _without_lines(pieces: Array) -> Array:
