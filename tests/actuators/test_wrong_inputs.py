@@ -207,7 +207,7 @@ MISTAKES: dict[str, tuple[Change, Callable[[Drive], dict[str, Any]]]] = {
 
 LONG = (
     "gains_scaled", "joints_exchanged", "delay_beyond_search", "damping_negative", "gains_per_degree",
-    "gains_of_other_joint", "command_unrelated",
+    "gains_of_other_joint", "command_unrelated", "positions_late", "command_scaled", "joint_reversed",
 )  # fmt: skip
 """Those that take seconds: run with the slow tests."""
 
@@ -267,6 +267,7 @@ def test_a_limit_of_torque_that_does_not_fit_is_named(
         assert "unknown" in found.verdict.next_step
 
 
+@pytest.mark.slow
 def test_other_kp_are_named_for_all_joints_that_they_fit(case: tuple[Robot, Drive, Table]) -> None:
     """Also for joints that are explained well enough; zeros, which the wrong gains pretend, are not."""
     robot, drive, table = case
