@@ -14,7 +14,7 @@ import dynid
 from dynid import Log, Wiring
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics import refit as refit_module
-from dynid.estimation.diagnostics.alternatives import Alternatives
+from dynid.estimation.diagnostics.alternatives import Alternatives, find_valleys
 from dynid.estimation.diagnostics.hypotheses import (
     FAST,
     Alternative,
@@ -307,6 +307,20 @@ def test_a_factor_of_a_thousand_is_inside_what_is_tried(puma: tuple[Robot, Log])
     refit, plain = Refit(tried.samples.thin_out(150)), Reading.as_recorded(6)
     tries = list(Alternatives(refit, tried.samples, thorough=True)._gains_of_least_error(plain, 2))
     assert min(tries, key=refit.fitted_error).gain[2] == pytest.approx(1e-3, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([3.0, 1.0, 3.0, 4.0], [(0, 2)]),
+        ([3.0, 2.0, 1.0, 0.9999, 1.0, 2.0], [(1, 5)]),  # wide and flat: no neighbour is much larger
+        ([3.0, 1.0, 3.0, 2.0, 4.0], [(0, 2), (2, 4)]),
+        ([3.0, 2.0, 1.0], []),
+        ([1.0, 1.0, 1.0], []),
+    ],
+)
+def test_valleys_of_errors_may_be_wide(errors: list[float], expected: list[tuple[int, int]]) -> None:
+    assert sorted(find_valleys(errors)) == expected
 
 
 def test_a_torque_that_is_far_too_small_does_not_rule_the_others(puma: tuple[Robot, Log]) -> None:

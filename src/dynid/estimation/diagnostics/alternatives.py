@@ -134,6 +134,21 @@ def are_changed_factors_round(r: Reading, before: Reading) -> bool:
     return all(bool(np.isclose(x, _nearest_round(x))) for x, y in pairs if not np.isclose(x, y))
 
 
+def find_valleys(errors: Sequence[float]) -> list[tuple[int, int]]:
+    """Places on both sides of every minimum where errors are larger by a dip; a valley may be wide and flat."""
+    found = dict[tuple[int, int], None]()
+    for least in errors:
+        k = errors.index(least)
+        sides = []
+        for others in (range(k - 1, -1, -1), range(k + 1, len(errors))):
+            ends = (i for i in others if errors[i] < least or errors[i] * (1.0 - LEAST_DIP) > least)
+            sides.append(next((i for i in ends), k))
+        low, high = sides
+        if low < k < high and min(errors[low], errors[high]) > least:
+            found[low, high] = None
+    return list(found)
+
+
 def wrap_angle(angle: float) -> float:
     """The angle brought to the interval (-pi, pi]."""
     return float(np.pi - (np.pi - angle) % (2.0 * np.pi))
@@ -604,12 +619,11 @@ class Alternatives:
         """
         tried = [self._with_gain(r, j, factor) for factor in FACTORS]
         errors = [self.fit_error(x) for x in tried]
-        for k in range(1, len(tried) - 1):
-            if errors[k] < min(errors[k - 1], errors[k + 1]) * (1.0 - LEAST_DIP):
-                found = self._with_best_gain(r, j, (FACTORS[k - 1], FACTORS[k + 1]))
-                gain = found.gain[j] / r.gain[j]
-                if 1.0 / MOST_GAIN < abs(found.gain[j]) < MOST_GAIN and max(gain, 1.0 / gain) > LEAST_GAIN:
-                    yield found
+        for low, high in find_valleys(errors):
+            found = self._with_best_gain(r, j, (FACTORS[low], FACTORS[high]))
+            gain = found.gain[j] / r.gain[j]
+            if 1.0 / MOST_GAIN < abs(found.gain[j]) < MOST_GAIN and max(gain, 1.0 / gain) > LEAST_GAIN:
+                yield found
 
     def _with_gain(self, r: Reading, j: int, factor: float) -> Reading:
         """The reading with a joint's torque times a factor."""
