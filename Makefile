@@ -23,10 +23,10 @@ test: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 test-slow: $(VENV)/dev.stamp
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m slow --timeout 1800 -o faulthandler_timeout=2400
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m slow --timeout 1800 -o faulthandler_timeout=2400
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
