@@ -70,7 +70,7 @@ class Graph:
         """Node of a number; negative ones are the negation of their size, so that signs can move."""
         number = float(value)
         if not math.isfinite(number):
-            raise ValueError(f"{number} is not a constant of an expression")
+            raise ValueError(f"{number} is not a finite constant")
         if number < 0.0:
             return self._find_or_add_node("neg", (self.constant(-number),))
         return self._find_or_add_node("constant", (), abs(number))
