@@ -116,6 +116,20 @@ class _InterruptWatch:
         if own and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._on_interrupt)
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last: nothing is left to interrupt
+            sys.unraisablehook = self._on_ignored_exception
+
+    def _on_ignored_exception(self, ignored: sys.UnraisableHookArgs) -> None:
+        """Press Ctrl-C once more where Python dropped the first, as it does in finalisers and after a fork."""
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            sys.__unraisablehook__(ignored)
+        elif not self.leave_at_once:
+            import _thread
+            import threading
+
+            # Later and not in here, where it would be dropped again.
+            again = threading.Timer(0.01, _thread.interrupt_main)
+            again.daemon = True
+            again.start()
 
     def _on_interrupt(self, number: int, frame: object) -> None:
         """Note that Ctrl-C was pressed and raise KeyboardInterrupt; once the work is done, end the process."""
