@@ -218,8 +218,7 @@ def test_mjcf_bodies_are_those_of_mujoco(inertial: str, compiler: str, tmp_path:
         axes = R.reshape(3, 3)
         own = Body(float(model.body_mass[k]), model.body_ipos[k], axes @ np.diag(model.body_inertia[k]) @ axes.T)
         total += change_of_frame(Transform(turned.reshape(3, 3), T.translation)) @ from_body(own)
-    old = int(mujoco.__version__.partition(".")[0]) < 4  # these find principal axes of full inertias to 1e-8
-    assert_allclose(robot.links[0].inertia, total, rtol=0, atol=1e-7 if old else 1e-12)
+    assert_allclose(robot.links[0].inertia, total, rtol=0, atol=1e-12)
 
 
 def test_mjcf_bodies_that_mujoco_refuses_are_loaded_as_stated(tmp_path: Path) -> None:
