@@ -318,3 +318,13 @@ def test_a_thousand_joints_load_in_seconds(tmp_path: Path) -> None:
     start = time.process_time()
     assert load_robot(tmp_path / "chain.toml").n == 1000
     assert time.process_time() - start < 15.0
+
+
+@pytest.mark.parametrize("cutoff", [0.0, -1.0, None])
+def test_a_cutoff_that_a_damaged_result_gives_filters_nothing(cutoff: float | None) -> None:
+    from dynid.exports.verify import _filtered_nrmse
+
+    t = np.arange(100) / 100.0
+    tau = np.sin(9.0 * t)[:, None]
+    found = _filtered_nrmse(np.zeros(100), t, tau, tau + 0.1, cutoff)
+    np.testing.assert_allclose(found, 0.1 / tau.std(), rtol=1e-9)
