@@ -100,6 +100,8 @@ def interrupt_fork(rng: np.random.Generator, folder: Path) -> str:
 
 def _judge(words: Sequence[str], code: int, errors: str) -> str:
     """Whether an interrupted command ended as it should."""
+    if "Traceback" in errors or code not in (0, 1, 130):
+        print(f"{words[0]}: exit code {code}\n{errors[-3000:]}", file=sys.stderr, flush=True)
     if "Traceback" in errors:
         return f"WRONG: {words[0]}: traceback, {errors.strip().splitlines()[-1][:80]}"
     if code == 130:
@@ -140,6 +142,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it, and its children would
     fuzz.warm_up()
     rng = np.random.default_rng([26, given.seed])
     found: collections.Counter[str] = collections.Counter()

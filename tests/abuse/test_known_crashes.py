@@ -310,3 +310,21 @@ def test_a_log_with_rows_of_commas_is_the_log_without_them(place: Path) -> None:
     gaps = read_log(place / "gaps.csv", robot)
     assert np.isnan(gaps.q).any(axis=1).sum() == 600_000
     np.testing.assert_array_equal(gaps.q[np.isfinite(gaps.t)], whole.q)
+
+
+@pytest.mark.slow
+def test_a_thousand_joints_load_in_seconds(tmp_path: Path) -> None:
+    (tmp_path / "chain.toml").write_text("[[joint]]\nalpha = 1.5\nd = 0.1\n" * 1000)
+    start = time.process_time()
+    assert load_robot(tmp_path / "chain.toml").n == 1000
+    assert time.process_time() - start < 15.0
+
+
+@pytest.mark.parametrize("cutoff", [0.0, -1.0, None])
+def test_a_cutoff_that_a_damaged_result_gives_filters_nothing(cutoff: float | None) -> None:
+    from dynid.exports.verify import _filtered_nrmse
+
+    t = np.arange(100) / 100.0
+    tau = np.sin(9.0 * t)[:, None]
+    found = _filtered_nrmse(np.zeros(100), t, tau, tau + 0.1, cutoff)
+    np.testing.assert_allclose(found, 0.1 / tau.std(), rtol=1e-9)

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -98,6 +99,33 @@ def test_ctrl_c_at_start_up_is_one_line(module: str) -> None:
     words = [sys.executable, "-c", INTERRUPTED.format(module=module)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
     assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
+
+
+def test_ctrl_c_in_a_finaliser_is_not_lost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Python prints what is raised there and goes on."""
+    from dynid.cli import main
+
+    class Late:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def app(**_: object) -> int:
+        Late()
+        for _ in range(1000):
+            time.sleep(0.01)
+        return 0
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setitem(sys.modules, "dynid.cli.app", SimpleNamespace(app=app))
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    try:
+        with pytest.raises(SystemExit) as left:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "dynid: interrupted\n"
 
 
 def test_ctrl_c_at_the_very_end_changes_nothing() -> None:

@@ -105,6 +105,7 @@ class _InterruptWatch:
 
     def __init__(self) -> None:
         self.seen = self.leave_at_once = False
+        self.ignored = sys.unraisablehook
 
     def watch(self) -> None:
         """Begin to note Ctrl-C, unless it means nothing here: in the background of a script, in another thread."""
@@ -116,6 +117,20 @@ class _InterruptWatch:
         if own and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._on_interrupt)
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last: nothing is left to interrupt
+            self.ignored, sys.unraisablehook = sys.unraisablehook, self._on_ignored_exception
+
+    def _on_ignored_exception(self, ignored: sys.UnraisableHookArgs) -> None:
+        """Press Ctrl-C once more where Python dropped the first, as it does in finalisers and after a fork."""
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            self.ignored(ignored)
+        elif not self.leave_at_once:
+            import _thread
+            import threading
+
+            # Later and not in here, where it would be dropped again.
+            again = threading.Timer(0.01, _thread.interrupt_main)
+            again.daemon = True
+            again.start()
 
     def _on_interrupt(self, number: int, frame: object) -> None:
         """Note that Ctrl-C was pressed and raise KeyboardInterrupt; once the work is done, end the process."""

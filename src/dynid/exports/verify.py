@@ -699,7 +699,7 @@ def _filtered_nrmse(stretch: Array, t: Array, measured: Array, predicted: Array,
         own = stretch == k
         pair = [measured[own], predicted[own]]
         rate = 1.0 / float(np.median(np.diff(t[own]))) if own.sum() > 1 else 0.0
-        if cutoff is not None and rate > 2.2 * cutoff and own.sum() > 30:
+        if cutoff is not None and 0.0 < 2.2 * cutoff < rate and own.sum() > 30:
             sos = butter(4, cutoff / (0.5 * rate), output="sos")
             pair = [np.asarray(sosfiltfilt(sos, x, axis=0)) for x in pair]
         errors.append(pair[0] - pair[1])
