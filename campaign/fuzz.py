@@ -604,10 +604,10 @@ def _judge(begun: dict[str, Any], place: Path, code: int, seconds: float, mb: in
     """Judge a case by what its process told before and after, and by its files."""
     seed = begun["seed"]
     here = place / str(seed)
-    texts = [(here / name).read_bytes()[:200_000].decode("utf-8", "replace") for name in ("err", "out")]
+    errors, output = ((here / name).read_bytes()[:200_000].decode("utf-8", "replace") for name in ("err", "out"))
     written = _list_files(here) - set(begun["before"])
     names = tuple(sorted(name.removeprefix("in/") for name in written))
-    outcome = Outcome(tuple(begun["words"]), code, round(seconds, 3), mb, *texts, names)
+    outcome = Outcome(tuple(begun["words"]), code, round(seconds, 3), mb, errors, output, names)
     return Judged(
         seed, GENERATORS[seed % len(GENERATORS)].__name__, outcome, outcome.cause(begun["outputs"]), here / "in"
     )

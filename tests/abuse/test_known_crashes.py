@@ -45,11 +45,17 @@ def _with_column(name: str, change: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def _text_log(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
-    return lambda place: (place / "log.csv").write_bytes(files.text(_with_column(name, change))) and None
+    def write(place: Path) -> None:
+        (place / "log.csv").write_bytes(files.text(_with_column(name, change)))
+
+    return write
 
 
 def _write(name: str, text: str) -> Callable[[Path], None]:
-    return lambda place: (place / name).write_text(text) and None
+    def write(place: Path) -> None:
+        (place / name).write_text(text)
+
+    return write
 
 
 def _npz(place: Path) -> None:

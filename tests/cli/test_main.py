@@ -111,7 +111,7 @@ def test_ctrl_c_in_a_finaliser_is_not_lost(monkeypatch: pytest.MonkeyPatch, caps
 
     def app(**_: object) -> int:
         Late()
-        for _ in range(1000):
+        for _k in range(1000):
             time.sleep(0.01)
         return 0
 

@@ -125,6 +125,7 @@ def test_work_on_separate_limbs_grows_with_their_number(monkeypatch: pytest.Monk
         channels = ChannelWhitening(unknowns, solution)
         shown = [channels.of_channel(0, c)[0] for c in range(robot.n)]
         products = _permuted(solution)
+        assert solution.merged is not None
         assert_allclose(solution.merged[0].T @ solution.merged[0], products, rtol=0, atol=1e-12 * products.max())
         entries.append(sum(np.count_nonzero(x) for x in shown))
     assert entries[1] <= 2.2 * entries[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -421,7 +422,8 @@ class Reduced:
 
     def __getitem__(self, fold: int) -> Reduced:
         """Those of one of several."""
-        return Reduced(*(getattr(self, x.name)[fold] for x in fields(self) if x.name != "spans"), self.spans)
+        arrays: dict[str, Any] = {x.name: getattr(self, x.name)[fold] for x in fields(self) if x.name != "spans"}
+        return Reduced(**arrays, spans=self.spans)
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,7 +462,7 @@ class NormalEquations:
     @property
     def has_many_columns(self) -> bool:
         """Whether products of the rows are larger by far than the rows: few of them are kept then."""
-        return self.rows.shape[2] > FEW_COLUMNS
+        return int(self.rows.shape[2]) > FEW_COLUMNS
 
     def rows_of_fold(self, fold: int) -> tuple[Array, Array]:
         """Rows (channels, N, k) and torques (N, channels) of a fold."""
@@ -472,7 +474,8 @@ class NormalEquations:
         """Range of the shared unknowns that each channel has, where these are many."""
         if not self.has_many_columns:
             return ()
-        seen = [np.flatnonzero(x) for x in self.rows[:, :, self.own_unknown_count :].any(axis=1)]
+        shown = np.asarray(self.rows[:, :, self.own_unknown_count :].any(axis=1))
+        seen = [np.flatnonzero(shown[c]) for c in range(len(shown))]
         return tuple(slice(int(x[0]), int(x[-1]) + 1) if len(x) else slice(0, 0) for x in seen)
 
     @cached_property

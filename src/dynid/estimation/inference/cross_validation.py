@@ -278,9 +278,9 @@ class _ArrowEquations:
             missing = np.where(used, b, 0.0)[:, None] - RIDGE * x
             for part in parts:
                 missing[part.places] -= part.A @ x[part.places]
-            own = [_solve_lower(part.L, missing[part.own]) for part in parts]
+            halves = [_solve_lower(part.L, missing[part.own]) for part in parts]
             z, rest = missing[shared], missing[extra]
-            for part, y in zip(parts, own, strict=True):
+            for part, y in zip(parts, halves, strict=True):
                 z[number[part.shared]] -= part.across.T @ y
                 rest[number[part.extra]] -= part.beside.T @ y
             z = _solve_lower(L, z)
@@ -290,7 +290,7 @@ class _ArrowEquations:
             z = _solve_lower(L, z - F @ more, transposed=True)
             x[shared] += z
             x[extra] += more
-            for part, y in zip(parts, own, strict=True):
+            for part, y in zip(parts, halves, strict=True):
                 y = y - part.beside @ more[number[part.extra]] - part.across @ z[number[part.shared]]
                 x[part.own] += _solve_lower(part.L, y, transposed=True)
         return np.asarray((x * scale[:, None]).T)
