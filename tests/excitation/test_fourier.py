@@ -354,16 +354,19 @@ def test_a_margin_is_measured_against_the_limits() -> None:
             design_excitation(robot, limits=GAUTIER3, margin=bad)
 
 
-@pytest.mark.parametrize("shape", ["fourier", "points"])
-def test_jerk_limits_hold_at_every_instant(shape: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "budget"), [("fourier", None), ("points", 4.0), pytest.param("points", None, marks=pytest.mark.slow)]
+)
+def test_jerk_limits_hold_at_every_instant(shape: str, budget: float | None) -> None:
     limits = {**GAUTIER3, "jerk": [3.0, 4.0, 5.0]}
-    options = {"harmonics": 3} if shape == "fourier" else {"points": 16, "time_budget": 4.0}
+    options = {"harmonics": 3} if shape == "fourier" else {"points": 16, "time_budget": budget}
     found = design_excitation(load_robot("gautier3"), shape=shape, limits=limits, starts=1, **options)
     motion = found.motion(2000.0)
     jerk = np.abs(np.diff(motion.a, axis=0)).max(axis=0) / np.diff(motion.t).min()
     assert (jerk <= 0.95 * np.array([3.0, 4.0, 5.0]) * (1 + 1e-6)).all()
     assert found.margin >= 0.05
-    assert found.use[:, 3].max() > 0.9  # they did bind
+    if budget is None:  # what a search finds in seconds by the clock depends on the machine
+        assert found.use[:, 3].max() > 0.9  # they did bind
     if shape == "fourier":
         check_all_time(found)
 
