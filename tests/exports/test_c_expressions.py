@@ -67,5 +67,5 @@ def test_zeros_ones_and_equal_parts_cost_nothing() -> None:
 
 
 def test_what_is_no_number_is_no_constant() -> None:
-    with pytest.raises(ValueError, match="no constant"):
+    with pytest.raises(ValueError, match="not a finite constant"):
         Graph().constant(math.nan)

@@ -501,6 +501,7 @@ def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -
     inverse = scipy.linalg.solve_triangular(solution.R, np.eye(rank))
     P = inverse @ inverse.T  # as it is to begin with: of what is left of it, V V' is taken off where it is needed
     variance, V = np.diag(P).copy(), np.zeros((rank, rank))
+    rounding = 1e-14 * variance  # what is left of a variance is at least this
     left = np.ones(rank, dtype=np.bool_)
     grown, dropped = 0.0, 0
     freedom = max(groups - 1, 3)
@@ -513,9 +514,10 @@ def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -
             break
         grown += float(growth[k])
         column = P[:, k] - V[:, :dropped] @ V[k, :dropped]
+        column[k] = max(column[k], rounding[k])
         x -= column * (x[k] / column[k])
         V[:, dropped] = column / np.sqrt(column[k])
-        variance = np.where(left, variance - V[:, dropped] ** 2, 1.0)
+        variance = np.where(left, np.maximum(variance - V[:, dropped] ** 2, rounding), 1.0)
         left[k], variance[k] = False, 1.0
         dropped += 1
     values = np.zeros(len(solution.values))
