@@ -553,22 +553,6 @@ def test_a_small_delay_is_not_called_good_and_friction_is_no_early_torque() -> N
     assert right.diagnosis.best is None
 
 
-def test_smooth_dry_friction_is_no_delay() -> None:
-    """Friction of tanh(v / 0.01), which stop operators alone follow too late: torques seemed to lead by 11 ms."""
-    robot, t = dynid.load_robot("puma560"), np.arange(0.0, 20.0, 0.005)
-    q, v, a = (0.5 * x for x in fourier(t, robot.n, seed=1))
-    ideal = dynid.simulate(robot, dynid.Motion(t, q, v, a))
-    assert ideal.tau is not None
-    dry = ideal.tau.std(axis=0)
-    rng = np.random.default_rng(0)
-    tau = ideal.tau + dry * (v + np.tanh(v / 0.01)) + 0.01 * ideal.tau.std(axis=0) * rng.standard_normal(v.shape)
-    log = Log(t, q + 5e-5 * rng.standard_normal(q.shape), tau=tau)
-    stops = ("viscous", "stop1e-4", "stop1e-3", "stop1e-2", "coulomb", "offset")
-    found = dynid.diagnose(dynid.identify(robot, log, friction=stops))
-    assert found.best is None
-    assert found.error < 0.02  # signs of velocities take part
-
-
 def test_velocities_of_another_joint_are_named_by_the_positions(puma: tuple[Robot, Log]) -> None:
     """Whatever the torques make of it: they integrate to another motion."""
     robot, log = puma

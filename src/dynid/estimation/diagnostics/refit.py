@@ -339,7 +339,7 @@ def _friction_columns(
     wide = np.concatenate([rows.wide for rows in pieces])[places]
     widths = {stop_width(name): name for name in equation.friction if STOP.fullmatch(name)}
     stops = [name for width, name in sorted(widths.items()) if 0.0 < width < WIDEST_STOP]
-    names = [*stops, *(name for name in equation.friction if name == "coulomb")] if equation.is_direct_drive else []
+    names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct_drive else []
     along = None
     if not stops or not names:
         names = [name for name in names if name not in stops]
