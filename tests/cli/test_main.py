@@ -146,8 +146,8 @@ main()
 
 
 @pytest.mark.parametrize("command", ["robots", "mdh", "base", "excite", "demo"])
-def test_every_command_has_an_example(command: str) -> None:
-    assert "Example: dynid" in dynid(command, "--help").stdout
+def test_every_command_has_an_example(command: str, run: CommandLine) -> None:
+    assert "Example: dynid" in run(command, "--help").out
 
 
 def test_robots_lists_joints_structure_and_source(tmp_path: Path) -> None:
@@ -163,19 +163,19 @@ def test_robots_lists_joints_structure_and_source(tmp_path: Path) -> None:
     assert facts["rx90"]["published"]["total"] is None
 
 
-def test_mdh_writes_a_table_that_loads(tmp_path: Path) -> None:
+def test_mdh_writes_a_table_that_loads(tmp_path: Path, run: CommandLine) -> None:
     out, facts = tmp_path / "panda.toml", tmp_path / "panda.json"
-    text = dynid("mdh", "panda", "--out", str(out), "--json", str(facts)).stdout
+    text = run("mdh", "panda", "--out", str(out), "--json", str(facts)).out
     assert "alpha" in text
     assert load_robot(out).joint_names == load_robot("panda").joint_names
     assert len(json.loads(facts.read_text())["joints"]) == 7
     assert [f.name for f in tmp_path.iterdir() if f.name.startswith(".")] == []
 
 
-def test_base_shows_groups_relations_and_meaning(tmp_path: Path) -> None:
+def test_base_shows_groups_relations_and_meaning(tmp_path: Path, run: CommandLine) -> None:
     facts, values = tmp_path / "base.json", tmp_path / "values.json"
     values.write_text(json.dumps({"XX4": 0.06, "YY4": 0.5, "YY5": 0.02}))
-    text = dynid("base", "puma560", "--json", str(facts), "--values", str(values)).stdout
+    text = run("base", "puma560", "--json", str(facts), "--values", str(values)).out
     for words in ("no effect", "regrouped", "17 relations", "XXR4 = XX4 - YY4 + YY5", "-0.42", "40 combinations"):
         assert words in text, words
     data = json.loads(facts.read_text())
@@ -185,8 +185,8 @@ def test_base_shows_groups_relations_and_meaning(tmp_path: Path) -> None:
     assert data["coefficients"]["ZZ1"]["M3"] == "D3**2 + R3**2"
 
 
-def test_base_compares_and_writes_latex() -> None:
-    text = dynid("base", "puma560", "--method", "all", "--latex").stdout
+def test_base_compares_and_writes_latex(run: CommandLine) -> None:
+    text = run("base", "puma560", "--method", "all", "--latex").out
     assert "agree" in text
     assert "R3^{2}" in text or "R_{3}^{2}" in text or "^2" in text
 
@@ -214,10 +214,10 @@ def test_base_with_mistakes(words: tuple[str, ...], answer: str, run: CommandLin
     assert error.count("\n") == 1
 
 
-def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> None:
+def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path, run: CommandLine) -> None:
     out, facts = tmp_path / "traj.csv", tmp_path / "traj.json"
     words = ("--velocity", "1", "--acceleration", "4", "--position", "1.5", "--starts", "1", "--rate", "50")
-    text = dynid("excite", "gautier3", "--out", str(out), "--json", str(facts), *words).stdout
+    text = run("excite", "gautier3", "--out", str(out), "--json", str(facts), *words).out
     for part in ("condition", "peak over limit", "expected standard deviation", "wrote"):
         assert part in text
     assert out.read_text().startswith("t,q1,q2,q3,v1")
@@ -230,24 +230,24 @@ def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> N
     assert len(data["expected_errors"]) == 25
 
 
-def test_excite_shows_the_front_of_condition_and_scaling(tmp_path: Path) -> None:
+def test_excite_shows_the_front_of_condition_and_scaling(tmp_path: Path, run: CommandLine) -> None:
     facts = tmp_path / "front.json"
     words = ("--shape", "points", "--points", "4", "--position", "1.5", "--velocity", "2", "--starts", "1")
-    text = dynid("excite", "one_link", "--pareto", "--json", str(facts), *words).stdout
+    text = run("excite", "one_link", "--pareto", "--json", str(facts), *words).out
     front = json.loads(facts.read_text())["front"]
     assert front
     assert f"{front[0]['condition']:.4g}" in text
     chosen = ("--criterion", "condition+scaling", "--weights", ",".join(map(str, front[0]["weights"])))
-    dynid("excite", "one_link", *words, *chosen, "--json", str(facts))
+    run("excite", "one_link", *words, *chosen, "--json", str(facts))
     assert json.loads(facts.read_text())["condition"] == pytest.approx(front[0]["condition"], rel=1e-6)
 
 
-def test_excite_in_a_cell_opens_with_what_to_know_before_a_run(tmp_path: Path) -> None:
+def test_excite_in_a_cell_opens_with_what_to_know_before_a_run(tmp_path: Path, run: CommandLine) -> None:
     cell, out, facts = (tmp_path / name for name in ("my cell.toml", "traj.csv", "traj.json"))
     cell.write_text("[[box]]\nname = 'table'\nsize = [0.4, 0.4, 0.4]\nposition = [1.2, 0.0, 0.0]\n")
     words = ("--velocity", "1", "--acceleration", "4", "--position", "1.5", "--starts", "1", "--time-budget", "2")
     given = ("--obstacles", str(cell), "--floor", "-1.5", "--clearance", "0.05", "--tool-speed", "0.8")
-    text = dynid("excite", "gautier3", "--out", str(out), "--json", str(facts), *words, *given, code=1).stdout
+    text = run("excite", "gautier3", "--out", str(out), "--json", str(facts), *words, *given, code=1).out
     assert "before you run it" in text.splitlines()[0]
     data = json.loads(facts.read_text())
     known = data["before_run"]
@@ -259,10 +259,10 @@ def test_excite_in_a_cell_opens_with_what_to_know_before_a_run(tmp_path: Path) -
     assert "--obstacles" in page
 
 
-def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path) -> None:
+def test_excite_with_a_bound_says_how_far_it_is(tmp_path: Path, run: CommandLine) -> None:
     facts = tmp_path / "traj.json"
     words = ("--position", "1.5", "--velocity", "2", "--acceleration", "8", "--criterion", "d", "--starts", "1")
-    text = dynid("excite", "one_link", "--bound", "--json", str(facts), *words).stdout
+    text = run("excite", "one_link", "--bound", "--json", str(facts), *words).out
     data = json.loads(facts.read_text())
     assert data["bound"] < data["value"]
     assert data["bound_is_proven"]
@@ -324,19 +324,19 @@ def test_demo_does_the_main_job(tmp_path: Path) -> None:
     assert facts["validation_nrmse"] < 0.02
 
 
-def test_mistakes_exit_2_with_one_line(tmp_path: Path) -> None:
+def test_mistakes_exit_2_with_one_line(tmp_path: Path, run: CommandLine) -> None:
     assert dynid("mdh", "nobody", code=2).stderr.count("\n") == 1
     broken = tmp_path / "broken.toml"
     broken.write_text("[[joint]]\nalpah = 1\n")
-    assert "did you mean 'alpha'" in dynid("mdh", str(broken), code=2).stderr
-    assert "there is no folder" in dynid("mdh", "panda", "--out", str(tmp_path / "no" / "x.toml"), code=2).stderr
-    assert "cannot make this folder" in dynid("demo", "one_link", "--out", str(broken), code=2).stderr
-    assert dynid("mdh", "panda", "--out", str(tmp_path / "x.urdf"), code=2).stderr.count("\n") == 1
-    dynid("mdh", code=2)
-    dynid("nonsense", code=2)
+    assert "did you mean 'alpha'" in run("mdh", str(broken), code=2).err
+    assert "there is no folder" in run("mdh", "panda", "--out", str(tmp_path / "no" / "x.toml"), code=2).err
+    assert "cannot make this folder" in run("demo", "one_link", "--out", str(broken), code=2).err
+    assert run("mdh", "panda", "--out", str(tmp_path / "x.urdf"), code=2).err.count("\n") == 1
+    run("mdh", code=2)
+    run("nonsense", code=2)
 
 
-def test_names_from_files_are_printed_as_they_are(tmp_path: Path) -> None:
+def test_names_from_files_are_printed_as_they_are(tmp_path: Path, run: CommandLine) -> None:
     file = tmp_path / "odd.toml"
     file.write_text('[[joint]]\nname = "[red]j[/red]"\n')
-    assert "[red]j[/red]" in dynid("mdh", str(file)).stdout
+    assert "[red]j[/red]" in run("mdh", str(file)).out
