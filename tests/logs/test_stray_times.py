@@ -68,8 +68,7 @@ def test_different_rubbish_in_neighbouring_rows() -> None:
     assert found.strays.first == [500, 501, 502, 503]
 
 
-@pytest.mark.parametrize("rows", [1, 50, 4000])
-@pytest.mark.parametrize("gap", [1.5, 3600.0, 1e6])
+@pytest.mark.parametrize(("gap", "rows"), [(1.5, 50), (1.5, 4000), (3600.0, 1), (3600.0, 4000), (1e6, 50), (1e6, 4000)])
 def test_gaps_and_clocks_that_start_again_are_no_rubbish(gap: float, rows: int) -> None:
     t = np.arange(600) / 100.0
     for times in (
