@@ -18,12 +18,14 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp
 demo: $(VENV)/run.stamp
 	$(BIN)/dynid demo
 
+# Types are checked beside the tests: a fresh machine takes two minutes for them, on one core.
 test: $(VENV)/dev.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/mypy > $(VENV)/mypy.txt & types=$$!; \
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal; \
+	tests=$$?; wait $$types || { cat $(VENV)/mypy.txt; exit 1; }; exit $$tests
 
 test-slow: $(VENV)/dev.stamp
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m slow --timeout 1800 -o faulthandler_timeout=2400
