@@ -80,6 +80,7 @@ def test_ctrl_c_while_loading_is_quiet(
 
 INTERRUPTED = """
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 sys.argv = ["dynid", "robots"]
 
 class Interrupt:
