@@ -185,7 +185,7 @@ class KeptSamples:
     def with_free_timing(self) -> KeptSamples:
         """The samples with friction that may also come earlier or later: what then speaks for a delay is the rest.
 
-        Its memory is given more widths, and a column for its turning.
+        Its memory is given more widths, and columns that turn with the velocity, at once or a little earlier or later.
         """
         if set(FINE_STOPS) <= set(self.stops):
             return self
@@ -195,9 +195,10 @@ class KeptSamples:
         first, found = 2 + len(self.stops), []
         for c, j in enumerate(self.joints):
             slow = np.array(TURNING) * self.v[:, j].std() + 1e-12
+            smooth = np.tanh(self.v[:, [j]] / slow[0])
             turning = self.a[:, [j]] / slow / np.cosh(np.clip(self.v[:, [j]] / slow, -50.0, 50.0)) ** 2
             own = self.friction[c]
-            found.append(np.hstack([own[:, :2], self._stops_along(j, 1.0, stops), own[:, first:], turning]))
+            found.append(np.hstack([own[:, :2], self._stops_along(j, 1.0, stops), own[:, first:], smooth, turning]))
         odd = np.append(np.ones(found[0].shape[1] - len(TURNING)), np.zeros(len(TURNING))).astype(np.bool_)
         odd[1] = False
         return replace(self, friction=np.array(found), odd=odd, stops=stops)
@@ -339,7 +340,7 @@ def _friction_columns(
     wide = np.concatenate([rows.wide for rows in pieces])[places]
     widths = {stop_width(name): name for name in equation.friction if STOP.fullmatch(name)}
     stops = [name for width, name in sorted(widths.items()) if 0.0 < width < WIDEST_STOP]
-    names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct_drive else []
+    names = [*stops, *(name for name in equation.friction if name == "coulomb")] if equation.is_direct_drive else []
     along = None
     if not stops or not names:
         names = [name for name in names if name not in stops]
