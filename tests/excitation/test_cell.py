@@ -437,3 +437,15 @@ def test_what_to_know_before_a_run_is_there_without_a_cell_too() -> None:
     assert {"no_cell", "no_meshes", "self_collision_unchecked"} <= {text.code for text in known.unchecked}
     below = {name for name, z in known.lowest.items() if z < 0.0}
     assert set(known.below) == below
+
+
+def test_accelerations_without_limits_are_said_before_a_run_with_their_peak() -> None:
+    some = {name: value for name, value in LIMITS.items() if name != "acceleration"}
+    found = design_excitation(load_robot("gautier3"), limits=some, starts=1, harmonics=2, time_budget=0.5)
+    known = found.before_run
+    assert known is not None
+    (free,) = [text for text in known.unchecked if text.code == "no_acceleration_limits"]
+    assert free.facts["joints"] == list(found.robot.joint_names)
+    assert 0.0 < float(str(free.facts["peak"])) <= 1.001 * np.abs(found.motion(2000.0).a).max()
+    (proven,) = [text for text in known.checked if text.code == "limits_proven"]
+    assert proven.facts["quantities"] == "positions and velocities"

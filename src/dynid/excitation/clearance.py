@@ -516,8 +516,8 @@ class BeforeRun:
         }  # fmt: skip
         floor = clearance.cell.floor
         return BeforeRun(
-            lowest, 0.0 if floor is None else floor, speed, torques, tuple(_checked(clearance, effort)),
-            tuple(_unchecked(clearance, effort, limits)), _shapes_message(clearance), not clearance.exact,
+            lowest, 0.0 if floor is None else floor, speed, torques, tuple(_checked(clearance, effort, limits)),
+            tuple(_unchecked(clearance, effort, limits, motion)), _shapes_message(clearance), not clearance.exact,
         )  # fmt: skip
 
     @property
@@ -546,10 +546,14 @@ def _shapes_message(clearance: Clearance) -> Message:
     return Message("links_are_hulls", "convex hulls of {named}", named=named)
 
 
-def _checked(clearance: Clearance, effort: Effort | None) -> list[Message]:
+def _checked(clearance: Clearance, effort: Effort | None, limits: Limits) -> list[Message]:
     """What a motion was checked against."""
-    cell = clearance.cell
-    said = [Message("limits_proven", "limits of positions, velocities and accelerations, at every instant")]
+    cell, said = clearance.cell, []
+    given = {"positions": limits.position, "velocities": limits.velocity, "accelerations": limits.acceleration}
+    some = [name for name, values in given.items() if np.isfinite(values).any()]
+    if some:
+        words = " and ".join([", ".join(some[:-1]), some[-1]] if some[1:] else some)
+        said.append(Message("limits_proven", "limits of {quantities}, at every instant", quantities=words))
     if effort is not None:
         said.append(Message("torques_checked", "torques of the nominal bodies against the effort limits"))
     things = [plane.name for plane in cell.planes] + [solid.name for solid in cell.obstacles]
@@ -565,9 +569,19 @@ def _checked(clearance: Clearance, effort: Effort | None) -> list[Message]:
     return said
 
 
-def _unchecked(clearance: Clearance, effort: Effort | None, limits: Limits) -> list[Message]:
+def _unchecked(clearance: Clearance, effort: Effort | None, limits: Limits, motion: Motion) -> list[Message]:
     """What could not be checked, or was not asked for."""
     cell, said = clearance.cell, []
+    free = ~np.isfinite(limits.acceleration)
+    if free.any():
+        peaks = np.where(free, np.abs(motion.a).max(axis=0), -1.0)
+        j = int(np.argmax(peaks))
+        unit = "rad/s^2" if clearance.robot.links[clearance.robot.active_links[j]].kind == "revolute" else "m/s^2"
+        said.append(Message(
+            "no_acceleration_limits", "accelerations, up to {peak:.3g} {unit} ({joint}): no limits for {joints:6}",
+            "give {acceleration}", peak=float(peaks[j]), unit=unit, joint=clearance.robot.joint_names[j],
+            joints=[clearance.robot.joint_names[k] for k in np.flatnonzero(free)], acceleration=Option("acceleration"),
+        ))  # fmt: skip
     if not cell.planes and not cell.obstacles:
         said.append(Message(
             "no_cell", "floor and obstacles: none were given", "give {floor} or {obstacles}", floor=Option("floor"),
