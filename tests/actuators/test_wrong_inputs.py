@@ -150,6 +150,13 @@ def test_a_floating_base_is_refused_with_the_remedy(case: tuple[Robot, Drive, Ta
     assert "stand" in caught.value.remedy
 
 
+def test_a_robot_file_without_masses_is_named_and_never_good(case: tuple[Robot, Drive, Table]) -> None:
+    robot = case[0].with_parameters(np.zeros(len(case[0].parameter_names)))
+    found = identify_actuators(robot, case[2], controller={"kp": case[1].kp, "kd": case[1].kd})
+    assert "links_without_mass" in [text.code for text in found.warnings]
+    assert found.verdict.level != "good"
+
+
 def reversed_joint(table: Table, j: int) -> Table:
     return {key: -x if key in (f"q{j}", f"q_cmd{j}") else x for key, x in table.items()}
 

@@ -476,7 +476,7 @@ def identify_actuators(
     >>> abs(found.value("Fv1") - 1.0) < 0.2
     True
     """
-    check_robot(robot)
+    warnings = list(check_robot(robot))
     given_delay = check_delay(delay)
     if isinstance(polish, bool) or not isinstance(polish, int | np.integer) or polish < 0:
         raise IdentificationError(
@@ -499,7 +499,6 @@ def identify_actuators(
     drives = read_controller(controller, robot)
     recordings, held = [read_commands(log, robot) for log in opened], [read_commands(log, robot) for log in extra]
     notes = [*drives.notes, *(note for log in (*recordings, *held) for note in log.notes)]
-    warnings: list[Message] = []
     for log in (*recordings, *held):
         warnings += check_recording(log, robot, drives)
     if validate is None:

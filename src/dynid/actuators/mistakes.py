@@ -36,8 +36,8 @@ POOR = 0.3
 DEGREES = 180.0 / np.pi
 
 
-def check_robot(robot: Robot) -> None:
-    """Raise for robots that float, and links of unknown inertia."""
+def check_robot(robot: Robot) -> tuple[Message, ...]:
+    """Raise for robots that float, and links of unknown inertia; return a warning where links have none."""
     if robot.floating:
         raise IdentificationError(
             "floating_base", "'{robot}' floats: contacts would act on it, which commands do not show", "put the robot "
@@ -51,6 +51,12 @@ def check_robot(robot: Robot) -> None:
             "missing_parameter_values", "'{robot}' has no nominal value for {unknown:6}", "add them to the robot file: "
             "commands alone do not weigh links", robot=robot.name, unknown=unknown,
         )  # fmt: skip
+    if any(x for name, x in zip(robot.parameter_names, robot.parameters, strict=True) if name.symbol != "Ia"):
+        return ()
+    return (Message(
+        "links_without_mass", "'{robot}' has no masses and inertias: what its drives move is not known, and armatures "
+        "hold all of it", "add them to the robot file", robot=robot.name,
+    ),)  # fmt: skip
 
 
 def check_recording(log: CommandedMotion, robot: Robot, controller: Controller) -> tuple[Message, ...]:

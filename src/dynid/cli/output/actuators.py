@@ -23,7 +23,7 @@ def show_actuators(found: Actuators, screen: Console) -> None:
     """Print delay, parameters, gains and the errors of rollouts, then notes."""
     robot, half = found.robot, 1e3 * found.quantile * found.delay_sigma
     spread = f" +- {half:.2g}" if half > 0.0 else " (given)"
-    print_line(screen, f"{robot.name}: drives of {robot.n} joints from commands", style="bold")
+    print_line(screen, f"{robot.name}: drives of {robot.n} joint{'s' * (robot.n > 1)} from commands", style="bold")
     closed = "by the drive itself" if found.loop == "drive" else "by the host, from recorded positions"
     print_line(screen, f"verdict: {command_line_wording(str(found.verdict))}")
     print_line(screen, f"delay of commands {1e3 * found.delay:.2f}{spread} ms; the loop is closed {closed}")
