@@ -563,6 +563,7 @@ RECIPE = ("viscous", "stop1e-4", "stop1e-3", "stop1e-2", "coulomb", "offset")
 def test_smooth_dry_friction_is_no_delay(width: float, size: float, share: float, friction: object) -> None:
     """Friction of tanh(v / width), which stop operators alone follow too late: torques seemed to lead by 7 to 12 ms."""
     found = dynid.identify(*smoothly_rubbing(width, size, share), friction=friction)  # type: ignore[arg-type]
+    assert found.diagnosis is not None
     assert found.diagnosis.best is None
     assert dynid.diagnose(found).best is None
 
