@@ -15,7 +15,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
-from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit
+from dynid.estimation.diagnostics.refit import MOTOR_SPAN, KeptSamples, Reading, ReadingTask, Refit
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -53,8 +53,8 @@ NEARLY_ROUND = 0.02
 KNOWN_FACTORS = (1.0, np.pi / 180.0, 180.0 / np.pi)
 """Of positions, by units alone."""
 
-MOTOR_SPAN, WIDE_SLIDE = 3.0 * np.pi, 5.0
-"""Range of a position (rad; m) from which on it may be that of a motor."""
+WIDE_SLIDE = 5.0
+"""Range of a position (m) from which on it may be that of a motor."""
 
 TOO_FAR = 2.0 * np.pi
 """Range of a position (rad) beyond that of its limits from which on units or a gear are wrong, not limits or zeros."""

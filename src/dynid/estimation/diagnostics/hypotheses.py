@@ -21,7 +21,6 @@ from dynid.estimation.diagnostics.alternatives import (
     FOLLOWED,
     LEAST_TILT,
     LEAST_ZERO,
-    MOTOR_SPAN,
     PROMISING,
     SAME_TILT,
     WORSE_ALONG_AXIS,
@@ -36,7 +35,7 @@ from dynid.estimation.diagnostics.alternatives import (
     without_zeros_of_gears,
     wrap_angle,
 )
-from dynid.estimation.diagnostics.refit import KeptSamples, Reading, Refit
+from dynid.estimation.diagnostics.refit import MOTOR_SPAN, KeptSamples, Reading, Refit
 from dynid.logs.log import Log, Wiring
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot

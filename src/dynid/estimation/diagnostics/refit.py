@@ -48,6 +48,10 @@ MOST_KEPT = 30_000
 MOST_PRODUCTS = 60_000_000
 """Entries of the products of all channels that are kept, of all readings together: half a gigabyte."""
 
+MOTOR_SPAN = 3.0 * np.pi
+"""Range of a position (rad) from which on it may be that of a motor: there only memory, which is a matter of distance,
+may stand for dry friction beside viscous one, since signs of velocities are the same for any gear ratio."""
+
 FINE_STOPS = ("stop3e-4", "stop1e-3", "stop3e-3", "stop1e-2", "stop3e-2")
 TURNING = (0.05, 0.2)
 """Shares of the typical velocity below which dry friction turns."""
@@ -195,7 +199,7 @@ class KeptSamples:
         first, found = 2 + len(self.stops), []
         for c, j in enumerate(self.joints):
             slow = np.array(TURNING) * self.v[:, j].std() + 1e-12
-            smooth = np.tanh(self.v[:, [j]] / slow[0])
+            smooth = np.tanh(self.v[:, [j]] / slow[0]) * (np.ptp(self.q[:, j]) < MOTOR_SPAN)
             turning = self.a[:, [j]] / slow / np.cosh(np.clip(self.v[:, [j]] / slow, -50.0, 50.0)) ** 2
             own = self.friction[c]
             found.append(np.hstack([own[:, :2], self._stops_along(j, 1.0, stops), own[:, first:], smooth, turning]))
@@ -352,7 +356,8 @@ def _friction_columns(
                 for x in pieces
             ]
         )
-    found = []
+    found, beside = [], len(names) - len(stops) if along is None else 0
+    span = np.max([rows.q.max(axis=0) for rows in pieces], axis=0) - np.min([x.q.min(axis=0) for x in pieces], axis=0)
     for channel in equation.torque_channels:
         j = channel.joint
         place = {int(k): c for c, k in enumerate(channel.columns)}
@@ -360,7 +365,10 @@ def _friction_columns(
         own += [
             channel.rows_in_wide(wide)[:, place[int(equation.columns_by_friction_block[name][j])]] for name in names
         ]
-        found.append(np.column_stack(own))
+        columns = np.column_stack(own)
+        if beside and span[j] >= MOTOR_SPAN:
+            columns[:, -beside:] = 0.0
+        found.append(columns)
     odd = np.ones(found[0].shape[1], dtype=np.bool_)
     odd[1] = False
     return np.array(found), odd, tuple(stops)
