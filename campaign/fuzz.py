@@ -759,6 +759,9 @@ def _record_failure(found: Judged, failures: IO[str], corpus: Path) -> None:
 def triage(out: Path) -> Iterator[str]:
     """Lines on what was run and what failed, by kind and by cause."""
     cases = _read_cases(out / "cases.jsonl")
+    if not cases:
+        yield "0 cases"
+        return
     kinds = collections.Counter(case["kind"] for case in cases)
     yield f"{len(cases)} cases: " + ", ".join(f"{name} {number}" for name, number in sorted(kinds.items()))
     codes = collections.Counter(case["code"] for case in cases)
@@ -774,8 +777,8 @@ def triage(out: Path) -> Iterator[str]:
 def main() -> None:
     """Run the campaign from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int, nargs="?", default=100_000)
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("count", type=int, nargs="?", default=100_000, help="seeds below it are run")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"))
     parser.add_argument("--triage", action="store_true", help="print what is recorded and run nothing")
