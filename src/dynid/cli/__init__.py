@@ -68,13 +68,13 @@ def _silence_libraries() -> None:
     try:
         if stream.fileno() != 2:
             return
-        own = os.dup(2)
         nowhere = os.open(os.devnull, os.O_WRONLY)
+        # First of all the stream that is left: Ctrl-C in between is said.
+        sys.stderr = open(os.dup(2), "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
         os.dup2(nowhere, 2)
         os.close(nowhere)
     except (OSError, ValueError):
         return
-    sys.stderr = open(own, "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
     warnings.filterwarnings("ignore", category=RuntimeWarning)
 
 
