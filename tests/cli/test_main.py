@@ -102,6 +102,56 @@ def test_ctrl_c_at_start_up_is_one_line(module: str) -> None:
     assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
 
 
+FIRST_READ = """
+import _signal, sys
+sys.argv = ["dynid", "robots"]
+for name in ("signal", "__future__"):
+    sys.modules.pop(name, None)
+_signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name != "dynid":
+            _signal.raise_signal(_signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from dynid.cli import main
+main()
+"""
+
+
+def test_ctrl_c_is_caught_before_the_package_reads_another_file() -> None:
+    """It was a traceback while `__future__` and `signal` were loaded."""
+    done = subprocess.run([sys.executable, "-c", FIRST_READ], capture_output=True, text=True, check=False, timeout=280)
+    assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
+
+
+def test_ctrl_c_while_standard_error_is_moved_is_said() -> None:
+    """It was exit code 130 without a word."""
+    script = INTERRUPTED.replace("from dynid.cli import main", """
+import os
+dup2 = os.dup2
+def interrupted(*words):
+    done = dup2(*words)
+    signal.raise_signal(signal.SIGINT)
+    return done
+os.dup2 = interrupted
+from dynid.cli import main""")  # fmt: skip
+    words = [sys.executable, "-c", script.format(module="no such module")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
+    assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_every_step_of_a_command_is_one_line(tmp_path: Path) -> None:
+    """From the first line of the package to the end of Python: imports, functions of dynid, a sample of the others."""
+    from campaign.start_up import interrupt_everywhere
+
+    found = interrupt_everywhere(["robots"], tmp_path, every=30)
+    assert len(found) > 500
+    assert {what for what, _ in found} <= {"interrupted: one line, 130", "work was done"}
+
+
 def test_ctrl_c_in_a_finaliser_is_not_lost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Python prints what is raised there and goes on."""
     from dynid.cli import main

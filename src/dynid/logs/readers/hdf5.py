@@ -442,7 +442,8 @@ def _places_of_properties(data: bytes) -> tuple[Mapping[str, int], ...]:
 
 def _collect_timetable(name: str, value: Any, found: ArrayTable, objects: _MatlabObjects) -> None:
     """Collect the variables of a timetable or a table, with their units and the times of the rows."""
-    *_, kind, reference = (part.decode("utf-8", "replace") if isinstance(part, bytes) else part for part in value)
+    *_, kind, reference = value
+    kind = kind.decode("utf-8", "replace") if isinstance(kind, bytes) else kind
     name = value["s0"].decode("utf-8", "replace") if name == "None" and "s0" in value.dtype.names else name
     if _collect_times(name, reference, found, objects):
         return
