@@ -142,6 +142,32 @@ from dynid.cli import main""")  # fmt: skip
     assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_while_a_mistake_is_described_is_one_line(late: bool) -> None:
+    """It was a traceback of both; late: while Python is taken down."""
+    script = f"""
+import signal, sys, types
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["dynid"]
+class Odd(Exception):
+    def format_message(self, late={late}):
+        if not late:
+            signal.raise_signal(signal.SIGINT)
+        return "odd"
+def app(**_):
+    raise Odd
+sys.modules["dynid.cli.app"] = types.SimpleNamespace(app=app)
+from dynid.cli import main
+try:
+    main()
+finally:
+    signal.raise_signal(signal.SIGINT)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=280)
+    said = "dynid: odd (see --help)\ndynid: interrupted\n" if late else "dynid: interrupted\n"
+    assert (done.returncode, done.stderr) == (130, said)
+
+
 @pytest.mark.slow
 def test_ctrl_c_at_every_step_of_a_command_is_one_line(tmp_path: Path) -> None:
     """From the first line of the package to the end of Python: imports, functions of dynid, a sample of the others."""

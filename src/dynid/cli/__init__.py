@@ -7,6 +7,7 @@ Exit 0: done; 1: done, with warnings that must be read; 2: the input is wrong, o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -37,10 +38,12 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
+        interrupts.leave_at_once = True
         code = 130 if interrupts.seen else _describe_failure(error)
     except BaseException as error:  # a panic of a Rust library, which is no Exception
         if isinstance(error, SystemExit) or type(error).__name__ != "PanicException":
             raise
+        interrupts.leave_at_once = True
         code = _describe_failure(RuntimeError(f"a library failed: {error}"))
     finally:
         interrupts.leave_at_once = True
@@ -134,12 +137,15 @@ class _InterruptWatch:
 
     def _on_interrupt(self, number: int, frame: object) -> None:
         """Note that Ctrl-C was pressed and raise KeyboardInterrupt; once the work is done, end the process."""
-        if self.leave_at_once:  # Python is being taken down: an exception would be a traceback
-            if not self.seen:
-                _write_error("dynid: interrupted")
-            os._exit(130)
-        self.seen = True
-        raise KeyboardInterrupt
+        again, self.seen = self.seen, True
+        if not self.leave_at_once:
+            raise KeyboardInterrupt
+        # What failed is being said, or Python is being taken down: an exception would be a traceback. A stream that is
+        # being written to cannot be written to in here.
+        if not again:
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                os.write(sys.stderr.fileno(), b"dynid: interrupted\n")
+        os._exit(130)
 
 
 def _describe_failure(error: Exception) -> int:
