@@ -20,7 +20,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-IMPORTS = ("_find_and_load", "_load_unlocked", "exec_module", "_handle_fromlist")
 FINE = "interrupted: one line, 130"
 DONE = "work was done"
 
@@ -55,9 +54,8 @@ class Follower:
         if own:
             place: Any = (code, frame.f_lineno, event)
             every = self.every if code.co_name == "<module>" else 1
-        elif name.startswith("<") and code.co_name in IMPORTS:
-            words = (frame.f_locals.get(key) for key in ("name", "spec", "module"))
-            place = (code, event, str(next((word for word in words if word is not None), ""))[:80])
+        elif name == "<frozen importlib._bootstrap>" and code.co_name == "_load_unlocked":
+            place = (code, event, frame.f_locals["spec"].name)
         else:
             place, every = (code, event), self.every
         if event != "line" or own:

@@ -94,9 +94,11 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["lazy_loader", "dynid.messages", "typer", "rich.console"])
+@pytest.mark.parametrize(
+    "module", ["lazy_loader", "dynid.messages", "typer", "rich.console", "numpy", "numpy._core.overrides"]
+)
 def test_ctrl_c_at_start_up_is_one_line(module: str) -> None:
-    """From the first line of the package on."""
+    """From the first line of the package on; NumPy cannot be loaded again where its loading was interrupted."""
     words = [sys.executable, "-c", INTERRUPTED.format(module=module)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
     assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")

@@ -50,7 +50,7 @@ def main() -> None:
         if "dynid.cli.project" in sys.modules:
             sys.modules["dynid.cli.project"].forget_values_in_use()
     if code == 130:
-        _write_error("dynid: interrupted")
+        _say_interrupted()
     sys.exit(code or 0)
 
 
@@ -103,6 +103,19 @@ def _write_error(text: str) -> None:
     write_error(text)
 
 
+def _say_interrupted() -> None:
+    """Write the line of Ctrl-C without a module, as NumPy cannot be loaded again, and past streams that are in use."""
+    line = "dynid: interrupted\n"
+    try:
+        place = sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):  # another program's
+        with contextlib.suppress(Exception):
+            sys.stderr.write(line)
+        return
+    with contextlib.suppress(OSError):
+        os.write(place, line.encode())
+
+
 class _InterruptWatch:
     """Notes Ctrl-C: a library that is loading may turn it into an error of its own."""
 
@@ -140,11 +153,9 @@ class _InterruptWatch:
         again, self.seen = self.seen, True
         if not self.leave_at_once:
             raise KeyboardInterrupt
-        # What failed is being said, or Python is being taken down: an exception would be a traceback. A stream that is
-        # being written to cannot be written to in here.
+        # What failed is being said, or Python is being taken down: an exception would be a traceback.
         if not again:
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                os.write(sys.stderr.fileno(), b"dynid: interrupted\n")
+            _say_interrupted()
         os._exit(130)
 
 
