@@ -78,6 +78,32 @@ def test_ctrl_c_while_loading_is_quiet(
     assert capsys.readouterr().err == "dynid: interrupted\n"
 
 
+def test_ctrl_c_that_a_loading_library_prints_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As NumPy's `import_array` does in compiled modules, before it raises an error of its own."""
+    from dynid.cli import main
+
+    def app(**_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            sys.excepthook(*sys.exc_info())
+            raise ImportError("a library failed to import") from None
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setitem(sys.modules, "dynid.cli.app", SimpleNamespace(app=app))
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    try:
+        with pytest.raises(SystemExit) as left:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "dynid: interrupted\n"
+
+
 INTERRUPTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it

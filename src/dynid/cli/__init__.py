@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import types
     from pathlib import Path
 
 # What loads before `main` is as little as can be: Ctrl-C during it ends the process at once (`dynid/__init__.py`).
@@ -121,7 +122,7 @@ class _InterruptWatch:
 
     def __init__(self) -> None:
         self.seen = self.leave_at_once = False
-        self.ignored = sys.unraisablehook
+        self.ignored, self.printed = sys.unraisablehook, sys.excepthook
 
     def watch(self) -> None:
         """Begin to note Ctrl-C, unless it means nothing here: in the background of a script, in another thread."""
@@ -134,6 +135,14 @@ class _InterruptWatch:
             signal.signal(signal.SIGINT, self._on_interrupt)
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last: nothing is left to interrupt
             self.ignored, sys.unraisablehook = sys.unraisablehook, self._on_ignored_exception
+            self.printed, sys.excepthook = sys.excepthook, self._on_printed_exception
+
+    def _on_printed_exception(
+        self, kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
+    ) -> None:
+        """Say nothing of Ctrl-C, which compiled modules print when it meets their loading (`import_array` of NumPy)."""
+        if not issubclass(kind, KeyboardInterrupt):
+            self.printed(kind, error, trace)
 
     def _on_ignored_exception(self, ignored: sys.UnraisableHookArgs) -> None:
         """Press Ctrl-C once more where Python dropped the first, as it does in finalisers and after a fork."""
