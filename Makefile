@@ -49,9 +49,10 @@ COUNT ?= 100000
 campaign-fuzz: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.fuzz $(COUNT)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.signals --interrupts 500 --kills 1000
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.start_up --every 60 robots
 
 # The core of the tests with the oldest versions that pyproject.toml allows, and with the newest that there are; PYTHON=python3.13 for another Python.
-CORE := tests/robot tests/storage tests/logs tests/identifiability tests/cli/test_identify.py tests/cli/test_main.py
+CORE := tests/robot tests/storage tests/logs tests/identifiability tests/viewer tests/cli/test_identify.py tests/cli/test_main.py
 CORE_NEEDS := -e ".[hdf5,mujoco,ros,view,xacro]" pytest pytest-timeout pytest-xdist hypothesis sympy
 CORE_RUN := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1
 test-oldest:

@@ -201,7 +201,7 @@ def test_ctrl_c_at_every_step_of_a_command_is_one_line(tmp_path: Path) -> None:
     """From the first line of the package to the end of Python: imports, functions of dynid, a sample of the others."""
     from campaign.start_up import interrupt_everywhere
 
-    found = interrupt_everywhere(["robots"], tmp_path, every=30)
+    found = interrupt_everywhere(["robots"], tmp_path, every=60)
     assert len(found) > 500
     assert {what for what, _ in found} <= {"interrupted: one line, 130", "work was done"}
 
