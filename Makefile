@@ -49,19 +49,22 @@ COUNT ?= 100000
 campaign-fuzz: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.fuzz $(COUNT)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.signals --interrupts 500 --kills 1000
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/python -m campaign.start_up --every 60 robots
 
-# The core of the tests with the oldest versions that pyproject.toml allows, and with the newest that there are.
-CORE := tests/robot tests/storage tests/logs tests/identifiability tests/cli/test_identify.py tests/cli/test_main.py
+# The core of the tests with the oldest versions that pyproject.toml allows, and with the newest that there are; PYTHON=python3.13 for another Python.
+CORE := tests/robot tests/storage tests/logs tests/identifiability tests/viewer tests/cli/test_identify.py tests/cli/test_main.py
+CORE_NEEDS := -e ".[hdf5,mujoco,ros,view,xacro]" pytest pytest-timeout pytest-xdist hypothesis sympy
+CORE_RUN := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1
 test-oldest:
-	$(PYTHON) -m venv .venv-oldest
+	$(PYTHON) -m venv --clear .venv-oldest
 	sed -n '/^dependencies/,/^docs/s/^.*"\([a-z0-9-]*\)>=\([0-9.]*\)".*$$/\1==\2/p' pyproject.toml > .venv-oldest/constraints.txt
-	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c .venv-oldest/constraints.txt -e ".[hdf5,mujoco,ros,view,xacro]" pytest pytest-timeout hypothesis sympy
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 .venv-oldest/bin/python -m pytest $(CORE)
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c .venv-oldest/constraints.txt $(CORE_NEEDS)
+	$(CORE_RUN) .venv-oldest/bin/python -m pytest -n 2 --dist worksteal $(CORE)
 
 test-newest:
-	$(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/pip install --quiet --disable-pip-version-check --upgrade -e ".[hdf5,mujoco,ros,view,xacro]" pytest pytest-timeout hypothesis sympy
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 .venv-newest/bin/python -m pytest $(CORE)
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/pip install --quiet --disable-pip-version-check --upgrade $(CORE_NEEDS)
+	$(CORE_RUN) .venv-newest/bin/python -m pytest -n 2 --dist worksteal $(CORE)
 
 $(VENV)/docs.stamp: $(VENV)/run.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c requirements.txt -e ".[docs]"

@@ -3,8 +3,6 @@
 Everything public is named in `__init__.pyi`; it loads when first used, so `import dynid` stays light.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -15,12 +13,13 @@ def _leave_at_interrupt(*_: object) -> None:
     os._exit(130)
 
 
-# Only where dynid is the program (`dynid`, `python -m dynid`), not in those that it or others start.
+# Only where dynid is the program (`dynid`, `python -m dynid`), not in those that it or others start. No file is read
+# before this, not even that of `signal`: Ctrl-C in the meantime would be a traceback.
 if os.path.basename((sys.argv or [""])[0]) in ("dynid", "-m") and "multiprocessing" not in sys.modules:
-    import signal
+    import _signal  # type: ignore[import-not-found]  # built in, without stubs
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _leave_at_interrupt)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _leave_at_interrupt)
 
 # ruff: noqa: E402
 import lazy_loader

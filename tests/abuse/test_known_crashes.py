@@ -27,6 +27,7 @@ DIGITS = "9" * 5000
 IDENTIFY = "identify arm.toml log.csv --friction none"
 EXCITE = "excite arm.toml --time-budget 0.01 --starts 1 --velocity 1 --acceleration 5"
 LONG = "x" * 300
+MARKERS = "markers arm.toml markers.csv --marker a=a --marker b=b"
 
 
 @pytest.fixture
@@ -94,6 +95,12 @@ def _far_picture(place: Path) -> None:
     (place / "arm.urdf").write_text(files.URDF.replace('</link>\n  <joint name="a"', box, 1))
 
 
+def _far_marker(place: Path) -> None:
+    head = "t,a_x,a_y,a_z,b_x,b_y,b_z\n"
+    rows = [f"{k / 100},{0.1 + k / 1000},0.2,0.3,0.4,0.5,{2.7e154 if k == 30 else 0.6}\n" for k in range(60)]
+    (place / "markers.csv").write_text(head + "".join(rows))
+
+
 HARMFUL: dict[str, tuple[Callable[[Path], None], str]] = {
     "5,000 digits in a table": (_write("arm.toml", f"[[joint]]\nd = {DIGITS}\n"), "base arm.toml"),
     "5,000 digits in a cell": (
@@ -113,6 +120,15 @@ HARMFUL: dict[str, tuple[Callable[[Path], None], str]] = {
         _write("arm.urdf", files.URDF.replace('mass value="3"', 'mass value="1e16"')),
         "base arm.urdf --json x.json",
     ),
+    "length of 1e17 in an MJCF": (_write("arm.xml", files.MJCF.replace("0.5 0 0", "1e17 0 0")), "base arm.xml"),
+    "mass of 1e16 in an MJCF": (
+        _write("arm.xml", files.MJCF.replace('mass="3"', 'mass="1e16"')),
+        "base arm.xml --json x.json",
+    ),
+    "400 digits in values": (_write("values.json", f'{{"XX1": {"9" * 400}}}'), "base arm.toml --values values.json"),
+    "5,000 digits in values": (_write("values.json", f'{{"XX1": {DIGITS}}}'), "base arm.toml --values values.json"),
+    "a marker at 2.7e154 m": (_far_marker, f"{MARKERS} --start=0,0"),
+    "a start of 5,000 digits": (_far_marker, f"{MARKERS} --start=0,{DIGITS}"),
     "[[[ in YAML": (_write("motion.yaml", "[" * 3000), "simulate arm.urdf motion.yaml"),
     "[[[ in JSON": (_write("motion.json", "[" * 3000), "simulate arm.urdf motion.json"),
     "stamp of -1e30": (_text_log("t", lambda x: x), IDENTIFY),
@@ -125,6 +141,7 @@ HARMFUL: dict[str, tuple[Callable[[Path], None], str]] = {
     "a gain of 1e-320": (lambda _: None, f"{IDENTIFY} --gain 1e-320"),
     "a cut-off of 1e-6 Hz": (lambda _: None, f"{IDENTIFY} --cutoff 1e-6"),
     "a duration of 1e-300 s": (lambda _: None, f"{EXCITE} --duration 1e-300"),
+    "200 harmonics in 0.3 s": (lambda _: None, EXCITE.replace("0.01", "0.3") + " --harmonics 200"),
     "200 harmonics": (lambda _: None, f"{EXCITE} --harmonics 200"),
     "2^64 samples": (lambda _: None, f"base arm.toml --method qr --samples {2**64}"),
     "a billion samples": (lambda _: None, "base arm.toml --method qr --samples 1000000000"),

@@ -78,6 +78,32 @@ def test_ctrl_c_while_loading_is_quiet(
     assert capsys.readouterr().err == "dynid: interrupted\n"
 
 
+def test_ctrl_c_that_a_loading_library_prints_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As NumPy's `import_array` does in compiled modules, before it raises an error of its own."""
+    from dynid.cli import main
+
+    def app(**_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            sys.excepthook(*sys.exc_info())
+            raise ImportError("a library failed to import") from None
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setitem(sys.modules, "dynid.cli.app", SimpleNamespace(app=app))
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    try:
+        with pytest.raises(SystemExit) as left:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "dynid: interrupted\n"
+
+
 INTERRUPTED = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
@@ -94,12 +120,90 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["lazy_loader", "dynid.messages", "typer", "rich.console"])
+@pytest.mark.parametrize(
+    "module", ["lazy_loader", "dynid.messages", "typer", "rich.console", "numpy", "numpy._core.overrides"]
+)
 def test_ctrl_c_at_start_up_is_one_line(module: str) -> None:
-    """From the first line of the package on."""
+    """From the first line of the package on; NumPy cannot be loaded again where its loading was interrupted."""
     words = [sys.executable, "-c", INTERRUPTED.format(module=module)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
     assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
+
+
+FIRST_READ = """
+import _signal, sys
+sys.argv = ["dynid", "robots"]
+for name in ("signal", "__future__"):
+    sys.modules.pop(name, None)
+_signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name != "dynid":
+            _signal.raise_signal(_signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from dynid.cli import main
+main()
+"""
+
+
+def test_ctrl_c_is_caught_before_the_package_reads_another_file() -> None:
+    """It was a traceback while `__future__` and `signal` were loaded."""
+    done = subprocess.run([sys.executable, "-c", FIRST_READ], capture_output=True, text=True, check=False, timeout=280)
+    assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
+
+
+def test_ctrl_c_while_standard_error_is_moved_is_said() -> None:
+    """It was exit code 130 without a word."""
+    script = INTERRUPTED.replace("from dynid.cli import main", """
+import os
+dup2 = os.dup2
+def interrupted(*words):
+    done = dup2(*words)
+    signal.raise_signal(signal.SIGINT)
+    return done
+os.dup2 = interrupted
+from dynid.cli import main""")  # fmt: skip
+    words = [sys.executable, "-c", script.format(module="no such module")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
+    assert (done.returncode, done.stderr) == (130, "dynid: interrupted\n")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_while_a_mistake_is_described_is_one_line(late: bool) -> None:
+    """It was a traceback of both; late: while Python is taken down."""
+    script = f"""
+import signal, sys, types
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["dynid"]
+class Odd(Exception):
+    def format_message(self, late={late}):
+        if not late:
+            signal.raise_signal(signal.SIGINT)
+        return "odd"
+def app(**_):
+    raise Odd
+sys.modules["dynid.cli.app"] = types.SimpleNamespace(app=app)
+from dynid.cli import main
+try:
+    main()
+finally:
+    signal.raise_signal(signal.SIGINT)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=280)
+    said = "dynid: odd (see --help)\ndynid: interrupted\n" if late else "dynid: interrupted\n"
+    assert (done.returncode, done.stderr) == (130, said)
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_every_step_of_a_command_is_one_line(tmp_path: Path) -> None:
+    """From the first line of the package to the end of Python: imports, functions of dynid, a sample of the others."""
+    from campaign.start_up import interrupt_everywhere
+
+    found = interrupt_everywhere(["robots"], tmp_path, every=60)
+    assert len(found) > 500
+    assert {what for what, _ in found} <= {"interrupted: one line, 130", "work was done"}
 
 
 def test_ctrl_c_in_a_finaliser_is_not_lost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

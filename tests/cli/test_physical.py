@@ -106,6 +106,15 @@ def test_wrong_input_is_refused_in_one_line(dynid: CommandLine, result: Path, tm
     assert "must end in .json" in dynid.fails("physical", result, "--out", tmp_path / "x.txt")
 
 
+@pytest.mark.parametrize("mass", ["1e100", "1e300", "1e-300", "9e-10", "1.1e9", "nan", "inf", "-inf", "-1", "9" * 400])
+def test_total_masses_that_no_robot_has_are_a_line(mass: str, dynid: CommandLine, result: Path, tmp_path: Path) -> None:
+    """1e100 was once a panic of Rust of 80 lines."""
+    error = dynid.fails("physical", result, "--total-mass", mass, "--out", tmp_path / "bodies.json")
+    assert "total mass" in error or "--total-mass" in error
+    assert len(error) < 500
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_check(dynid: CommandLine, tmp_path: Path) -> None:
     good, facts = tmp_path / "good.toml", tmp_path / "facts.json"
     good.write_text(table_text(bodied("puma560", 0)))

@@ -1,12 +1,18 @@
-"""The same recording gives the same result whatever units, threads, chunks and order of logs (to 1e-10)."""
+"""The same result (to 1e-10) whatever the units, threads, processes, chunks, order of logs and BLAS."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from threadpoolctl import threadpool_info
 
 from dynid import Identification, Log, Robot, identify, load_robot, regressor
 from dynid.dynamics.kernels import threads
@@ -85,6 +91,88 @@ def test_order_of_logs_threads_and_chunks(tmp_path: Path) -> None:
         threads.use_threads(before)
     pieces = [chunked(Samples(log.t, log.q, tau=log.tau), 333) for log in logs]
     _assert_same(meant, identify(robot, pieces, validate=_log(robot, seed=9)))
+
+
+def _arm_and_logs(folder: Path) -> tuple[Robot, list[Log]]:
+    robot = _arm(folder)
+    return robot, [_log(robot, seed=seed) for seed in range(2)]
+
+
+def _save_result(folder: Path, name: str, estimator: str = "wls") -> Identification:
+    """Identify the arm in this process and save the result."""
+    robot, logs = _arm_and_logs(folder)
+    found = identify(robot, logs, estimator=estimator)
+    found.save(folder / f"{name}.json")
+    return Identification.load(folder / f"{name}.json")
+
+
+def _assert_same_in_all(one: Identification, other: Identification) -> None:
+    _assert_same(one, other)
+    assert [x.code for x in other.verdict.reasons] == [x.code for x in one.verdict.reasons]
+    assert other.cutoff == one.cutoff
+    assert other.essential == one.essential
+    assert_allclose(other.base_condition, one.base_condition, rtol=1e-10)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork")
+def test_forks_of_a_process_that_has_worked(tmp_path: Path) -> None:
+    """Four at once, after work with threads here: the bits of this process."""
+    before = threads.thread_count()
+    try:
+        threads.use_threads(2)
+        meant = _save_result(tmp_path, "here")
+    finally:
+        threads.use_threads(before)
+    fork = multiprocessing.get_context("fork")
+    children = [fork.Process(target=_save_result, args=(tmp_path, str(k))) for k in range(4)]
+    for child in children:
+        child.start()
+    for k, child in enumerate(children):
+        child.join(200)
+        assert child.exitcode == 0
+        _assert_same_in_all(meant, Identification.load(tmp_path / f"{k}.json"))
+
+
+NEEDED = {"Sandybridge": "avx", "Haswell": "avx2", "Zen": "avx2", "SkylakeX": "avx512f"}
+IN_A_PROCESS = """
+import sys
+from pathlib import Path
+from threadpoolctl import threadpool_info
+import numpy, scipy.linalg
+from laws.test_same_result import _save_result
+for estimator in sys.argv[2:]:
+    _save_result(Path(sys.argv[1]), "there_" + estimator, estimator)
+print(*sorted({x.get("architecture") for x in threadpool_info() if x["user_api"] == "blas"}))
+"""
+
+
+@pytest.mark.parametrize(
+    "core",
+    [
+        "Prescott",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")),
+    ],
+)
+def test_other_processes_and_the_blas_of_other_machines(core: str, tmp_path: Path) -> None:
+    """OpenBLAS with the kernels of other processors, sets in another order, another number of threads."""
+    cpu = Path("/proc/cpuinfo")
+    if platform.machine() != "x86_64" or not cpu.exists() or NEEDED.get(core, "fpu") not in cpu.read_text().split():
+        pytest.skip(f"this processor cannot run the kernels for {core}")
+    if "openblas" not in {x["internal_api"] for x in threadpool_info()}:
+        pytest.skip("NumPy has another BLAS than OpenBLAS")
+    estimators = ("wls", "huber", "ridge") if core != "Prescott" else ("wls",)
+    meant = {name: _save_result(tmp_path, name, name) for name in estimators}
+    paths = os.pathsep.join(path for path in [str(Path(__file__).parents[1]), *sys.path] if path)
+    other = {"OPENBLAS_CORETYPE": core, "PYTHONHASHSEED": "7", "OPENBLAS_NUM_THREADS": "2", "DYNID_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_PROCESS, str(tmp_path), *estimators], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": paths, **other}, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    if core == "Prescott":
+        assert done.stdout.split() not in (["Haswell"], ["SkylakeX"], ["Zen"]), "the variable has no effect"
+    for name, result in meant.items():
+        _assert_same_in_all(result, Identification.load(tmp_path / f"there_{name}.json"))
 
 
 def test_many_unknowns_are_solved_as_few_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

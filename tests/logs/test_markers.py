@@ -177,6 +177,16 @@ def test_joints_without_markers_stay_at_their_start() -> None:
     assert found.warnings == ("no marker shows joint 5, 6: it is taken to stay at its start",)
 
 
+def test_a_marker_farther_away_than_any_is_named_with_its_sample() -> None:
+    robot = load_robot("puma560")
+    t = np.arange(0.0, 1.0, 0.01)
+    links, offsets = markers_on(robot, 3)
+    x = see(robot, smooth_path(robot, t, scale=2.0).q, links, offsets)
+    x[30, 4, 1] = -2.7e154
+    with pytest.raises(DynidError, match=r"marker 5 is 2.7e\+154 m away in sample 31, at 0.3 s; correct it"):
+        angles_from_markers(robot, t, x, links, start=np.zeros(6))
+
+
 def test_too_few_markers_are_named() -> None:
     robot = load_robot("puma560")
     t = np.arange(0.0, 3.0, 0.01)

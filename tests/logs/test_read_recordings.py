@@ -8,6 +8,7 @@ import os
 import shlex
 import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def joint_states_by_hand(file: Path) -> dict[str, Array]:
         return at + (size - (at - 4) % size) % size
 
     rows = []
-    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as base:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as base:
         (topic,) = base.execute("SELECT id FROM topics WHERE type = 'sensor_msgs/msg/JointState'").fetchone()
         messages = base.execute("SELECT data FROM messages WHERE topic_id = ? ORDER BY timestamp", (topic,)).fetchall()
     for (data,) in messages:

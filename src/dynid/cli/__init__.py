@@ -7,12 +7,14 @@ Exit 0: done; 1: done, with warnings that must be read; 2: the input is wrong, o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import types
     from pathlib import Path
 
 # What loads before `main` is as little as can be: Ctrl-C during it ends the process at once (`dynid/__init__.py`).
@@ -37,17 +39,19 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
+        interrupts.leave_at_once = True
         code = 130 if interrupts.seen else _describe_failure(error)
     except BaseException as error:  # a panic of a Rust library, which is no Exception
         if isinstance(error, SystemExit) or type(error).__name__ != "PanicException":
             raise
+        interrupts.leave_at_once = True
         code = _describe_failure(RuntimeError(f"a library failed: {error}"))
     finally:
         interrupts.leave_at_once = True
         if "dynid.cli.project" in sys.modules:
             sys.modules["dynid.cli.project"].forget_values_in_use()
     if code == 130:
-        _write_error("dynid: interrupted")
+        _say_interrupted()
     sys.exit(code or 0)
 
 
@@ -68,13 +72,13 @@ def _silence_libraries() -> None:
     try:
         if stream.fileno() != 2:
             return
-        own = os.dup(2)
         nowhere = os.open(os.devnull, os.O_WRONLY)
+        # First of all the stream that is left: Ctrl-C in between is said.
+        sys.stderr = open(os.dup(2), "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
         os.dup2(nowhere, 2)
         os.close(nowhere)
     except (OSError, ValueError):
         return
-    sys.stderr = open(own, "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
     warnings.filterwarnings("ignore", category=RuntimeWarning)
 
 
@@ -100,12 +104,25 @@ def _write_error(text: str) -> None:
     write_error(text)
 
 
+def _say_interrupted() -> None:
+    """Write the line of Ctrl-C without a module, as NumPy cannot be loaded again, and past streams that are in use."""
+    line = "dynid: interrupted\n"
+    try:
+        place = sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):  # another program's
+        with contextlib.suppress(Exception):
+            sys.stderr.write(line)
+        return
+    with contextlib.suppress(OSError):
+        os.write(place, line.encode())
+
+
 class _InterruptWatch:
     """Notes Ctrl-C: a library that is loading may turn it into an error of its own."""
 
     def __init__(self) -> None:
         self.seen = self.leave_at_once = False
-        self.ignored = sys.unraisablehook
+        self.ignored, self.printed = sys.unraisablehook, sys.excepthook
 
     def watch(self) -> None:
         """Begin to note Ctrl-C, unless it means nothing here: in the background of a script, in another thread."""
@@ -118,6 +135,14 @@ class _InterruptWatch:
             signal.signal(signal.SIGINT, self._on_interrupt)
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last: nothing is left to interrupt
             self.ignored, sys.unraisablehook = sys.unraisablehook, self._on_ignored_exception
+            self.printed, sys.excepthook = sys.excepthook, self._on_printed_exception
+
+    def _on_printed_exception(
+        self, kind: type[BaseException], error: BaseException, trace: types.TracebackType | None
+    ) -> None:
+        """Say nothing of Ctrl-C, which compiled modules print when it meets their loading (`import_array` of NumPy)."""
+        if not issubclass(kind, KeyboardInterrupt):
+            self.printed(kind, error, trace)
 
     def _on_ignored_exception(self, ignored: sys.UnraisableHookArgs) -> None:
         """Press Ctrl-C once more where Python dropped the first, as it does in finalisers and after a fork."""
@@ -134,12 +159,13 @@ class _InterruptWatch:
 
     def _on_interrupt(self, number: int, frame: object) -> None:
         """Note that Ctrl-C was pressed and raise KeyboardInterrupt; once the work is done, end the process."""
-        if self.leave_at_once:  # Python is being taken down: an exception would be a traceback
-            if not self.seen:
-                _write_error("dynid: interrupted")
-            os._exit(130)
-        self.seen = True
-        raise KeyboardInterrupt
+        again, self.seen = self.seen, True
+        if not self.leave_at_once:
+            raise KeyboardInterrupt
+        # What failed is being said, or Python is being taken down: an exception would be a traceback.
+        if not again:
+            _say_interrupted()
+        os._exit(130)
 
 
 def _describe_failure(error: Exception) -> int:

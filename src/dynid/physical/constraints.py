@@ -164,8 +164,8 @@ def read_attribute_numbers(
 Interval = tuple[float, float]
 
 
-HEAVIEST = 1e9
-"""Largest mass that can be asked for, kg; the solver of the cones loses its digits far above."""
+LIGHTEST, HEAVIEST = 1e-9, 1e9
+"""Masses that can be asked for, kg; the solver of the cones loses its digits far beyond."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,7 +231,7 @@ def constraint_rows(robot: Robot, names: Sequence[str], demands: BodyConstraints
             if not is_massless(link):
                 equal.append((unit[place[symbol + link.label]], 0.0, f"{symbol}{link.label} = 0 (known zero)"))
     if demands.total_mass is not None:
-        mass = _check_positive_mass("the total mass", demands.total_mass)
+        mass = check_total_mass(demands.total_mass)
         total = np.sum([unit[place["M" + link.label]] for link in robot.links if not is_massless(link)], axis=0)
         equal.append((total, mass, f"total mass {mass:.6g} kg"))
     for name, interval in demands.bounds.items():
@@ -333,22 +333,19 @@ def _check_interval(what: str, interval: object) -> Interval:
     return low, high
 
 
-def _check_positive_mass(what: str, value: object) -> float:
-    """Mass in kg; PhysicalError if it is not positive."""
+def check_total_mass(value: object) -> float:
+    """Total mass in kg; PhysicalError if it is not positive or that of no robot, in whatever unit."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = np.nan
     if not (np.isfinite(number) and number > 0.0):
         raise PhysicalError(
-            "mass_not_positive", "{subject} must be a positive number of kg, got {given}", subject=what,
-            given=str(value)[:60],
-        )  # fmt: skip
-    if number > HEAVIEST:
-        raise PhysicalError(
-            "mass_too_large", "{subject} must be at most {most:g} kg, got {given:g}", subject=what, most=HEAVIEST,
-            given=number,
-        )  # fmt: skip
+            "mass_not_positive", "the total mass must be a positive number of kg, got {given}", given=str(value)[:60]
+        )
+    if not LIGHTEST <= number <= HEAVIEST:
+        what = "the total mass must be from {least:g} to {most:g} kg, got {given:g}"
+        raise PhysicalError("mass_out_of_range", what, least=LIGHTEST, most=HEAVIEST, given=number)
     return number
 
 

@@ -15,7 +15,14 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import covariance_within_logs
 from dynid.messages import Message, Option, messages_in
 from dynid.physical.check import describe_violations
-from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, bounds_by_parameter, link_ellipsoids
+from dynid.physical.constraints import (
+    BodyConstraints,
+    Ellipsoid,
+    Interval,
+    bounds_by_parameter,
+    check_total_mass,
+    link_ellipsoids,
+)
 from dynid.physical.parameters import UNLIKELY, Binding, PhysicalParameters, find_active_bounds, find_data_shares
 from dynid.physical.prior import Prior, centre_is_outside, density_ratio, find_prior
 from dynid.physical.problem import (
@@ -122,6 +129,7 @@ def physical_parameters(
         )  # fmt: skip
     if not result.factors:
         raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
+    total_mass = None if total_mass is None else check_total_mass(total_mass)
     given = None if prior is None else prior if isinstance(prior, Robot) else load_with_locks_of(prior, result.robot)
     seen = identified_combinations(result)
     shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot, package_path)

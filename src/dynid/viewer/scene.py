@@ -369,7 +369,8 @@ class Scene:
         poses = link_poses(self._robot, q)
         with self._server.atomic():
             for k, frame in self._frames.items():
-                x, y, z, w = Rotation.from_matrix(poses.rotation[k][0]).as_quat()
+                rotation = poses.rotation[k][0].copy()  # scipy 1.14 takes none that is read-only
+                x, y, z, w = Rotation.from_matrix(rotation).as_quat()
                 frame.wxyz, frame.position = (w, x, y, z), poses.position[k][0]
 
     def draw_tool_path(self, q: Array) -> None:

@@ -342,7 +342,7 @@ def _collect_arrays(name: str, value: object, found: ArrayTable, objects: _Matla
     """Collect arrays of numbers and lists of texts, descending into structs and cells."""
     if not isinstance(value, np.ndarray) or depth > _DEEP:
         return
-    if value.dtype.names == _OPAQUE:
+    if value.dtype.names in _OPAQUE:
         _collect_timetable(name, value.reshape(-1)[0], found, objects)
     elif value.dtype.names:
         _collect_structs(name, value.reshape(-1), found, objects, depth + 1)
@@ -384,7 +384,8 @@ def _matlab_text(value: object) -> str:
 # It is a cell array: names, classes and objects as bytes in the first cell, values of properties in those after it.
 
 
-_OPAQUE = ("s0", "s1", "s2", "arr")
+_OPAQUE = (("s0", "s1", "s2", "arr"), ("_TypeSystem", "_Class", "_ObjectMetadata"))
+"""Members of an object as scipy up to 1.17, and from 1.18 on, returns it: class and reference come last."""
 _REFERENCE = 0xDD000000
 
 
@@ -406,7 +407,7 @@ class _MatlabObjects:
         try:
             inside = io.BytesIO(b"MATLAB 5.0 MAT-file".ljust(124) + raw[:4] + raw[8:])
             inner = loadmat(inside)  # type: ignore[arg-type]
-            cells = tuple(inner["__function_workspace__"]["MCOS"][0, 0]["arr"][0].reshape(-1))
+            cells = tuple(inner["__function_workspace__"]["MCOS"][0, 0].reshape(-1)[0][-1].reshape(-1))
             return _MatlabObjects(cells, _places_of_properties(cells[0].tobytes()))
         except (KeyError, IndexError, ValueError, TypeError, AttributeError):
             return _MatlabObjects()
@@ -441,11 +442,12 @@ def _places_of_properties(data: bytes) -> tuple[Mapping[str, int], ...]:
 
 def _collect_timetable(name: str, value: Any, found: ArrayTable, objects: _MatlabObjects) -> None:
     """Collect the variables of a timetable or a table, with their units and the times of the rows."""
-    name = name if name != "None" else value["s0"].decode("utf-8", "replace")
-    kind = value["s2"].decode("utf-8", "replace")
-    if _collect_times(name, value["arr"], found, objects):
+    *_, kind, reference = value
+    kind = kind.decode("utf-8", "replace") if isinstance(kind, bytes) else kind
+    name = value["s0"].decode("utf-8", "replace") if name == "None" and "s0" in value.dtype.names else name
+    if _collect_times(name, reference, found, objects):
         return
-    content = objects.properties(value["arr"])
+    content = objects.properties(reference)
     if "any" in content and getattr(content["any"].dtype, "names", None):
         record = content["any"].reshape(-1)[0]
         content = {member: record[member] for member in content["any"].dtype.names}
