@@ -121,7 +121,9 @@ def main(sizes: list[int]) -> None:
             write_tree(robot, joints)
             write_log(robot, log)
             cpu, wall, peak = measure(robot, log)
-            print(f"{joints} joints: {cpu:.1f} s of processor time ({wall:.1f} s on the clock), {peak:.2f} GB", flush=True)
+            print(
+                f"{joints} joints: {cpu:.1f} s of processor time ({wall:.1f} s on the clock), {peak:.2f} GB", flush=True
+            )
 
 
 if __name__ == "__main__":
