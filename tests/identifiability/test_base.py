@@ -388,7 +388,7 @@ def test_columns_are_accepted_in_panels_as_one_by_one(triangular: bool, monkeypa
         A[:, k] = 0.2 * A[:, few] @ rng.standard_normal(len(few))
         A[:, k] += (1.0 if rng.random() < 0.95 else 1e-3) * B[:, before] if k in fresh else 0.0
     A /= np.linalg.norm(A, axis=0)
-    A = np.linalg.qr(A, mode="r") if triangular else A
+    A = np.asarray(np.linalg.qr(A, mode="r")) if triangular else A
     monkeypatch.setattr(numeric, "PANEL", 10_000)
     whole = numeric.accept_columns(A, None)
     monkeypatch.setattr(numeric, "PANEL", 64)

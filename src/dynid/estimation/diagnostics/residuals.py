@@ -564,7 +564,7 @@ def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[
             slides = np.where(np.abs(speed) < STILL * equation.shapes.scale[channel.joint], 0.0, np.sign(speed))
             gravity = channel.rows_in_wide(wide)[:, : channel.base]
             W = np.column_stack([gravity, slides, np.ones(len(q))])
-            some = W.any(axis=0)  # most base parameters have no weight
+            some = np.asarray(W.any(axis=0))  # most base parameters have no weight
             pieces[c].append((some, W[:, some]))
     found = []
     for c, (channel, own) in enumerate(zip(equation.torque_channels, pieces, strict=True)):
