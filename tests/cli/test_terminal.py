@@ -14,7 +14,7 @@ from bodies import with_bodies
 from command_line import CommandLine, write_simulated
 from dynid import Identification, identify, physical_parameters, simulate
 from dynid.cli.output import identification, inertial
-from dynid.cli.output.identification import value_and_half_width_text
+from dynid.cli.output.identification import shorten_file_lists, value_and_half_width_text
 from robots import smooth_path
 
 PLAIN = ("--friction", "viscous,coulomb,offset", "--cutoff", "20")
@@ -122,3 +122,13 @@ def test_report_and_urdf_without_a_name_are_written_beside_the_log(
     dynid("identify", "gautier3", f"{own}@0%:90%", *PLAIN, "--report", named)
     assert named.is_file()
     assert "the name must end in .html" in dynid.fails("identify", "gautier3", own, "--report", "page.pdf")
+
+
+def test_a_command_with_thousands_of_files_is_a_short_line() -> None:
+    """The next command is for the eye where a glob stood for its files; a few files are all named."""
+    many = " ".join(f"logs/run{k}.csv" for k in range(10_000))
+    assert shorten_file_lists(f"dynid identify arm.urdf {many} --model power") == (
+        "dynid identify arm.urdf logs/run0.csv ... logs/run9999.csv (10000 files) --model power"
+    )
+    few = "dynid identify arm.urdf " + " ".join(f"run{k}.csv" for k in range(20))
+    assert shorten_file_lists(few) == few

@@ -16,6 +16,8 @@ from numpy.testing import assert_allclose
 
 from command_line import CommandLine
 from dynid import DynidError, Motion, Robot, base_parameters, compare_methods, load_robot, regressor
+from dynid.identifiability import base_parameters as front_door
+from dynid.identifiability import numeric
 from dynid.identifiability.finite_field import find_over_finite_field
 from dynid.identifiability.numeric import random_samples
 from dynid.robot.transform import Array
@@ -371,3 +373,40 @@ def test_scaling_on_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "not two weights" in command("base", "scara", "--scaling", "1", code=2).err
     assert "not two weights" in command("base", "scara", "--scaling", "1,nan", code=2).err
     assert "takes no samples" in command("base", "scara", "--method", "rules", "--scaling", "0,1", code=2).err
+
+
+@pytest.mark.parametrize("triangular", [True, False])
+def test_columns_are_accepted_in_panels_as_one_by_one(triangular: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """600 columns of rank 400, dependent from the first ones on, some almost so: the same ones, residuals to 1e-12."""
+    rng = np.random.default_rng(5)
+    B = rng.standard_normal((900, 400))
+    A = np.zeros((900, 600))
+    fresh = np.sort(np.append(rng.choice(np.arange(5, 600), 397, replace=False), [0, 1, 2]))
+    for k in range(600):
+        before = int(np.searchsorted(fresh, k))
+        few = fresh[rng.choice(before, min(before, 5), replace=False)]
+        A[:, k] = 0.2 * A[:, few] @ rng.standard_normal(len(few))
+        A[:, k] += (1.0 if rng.random() < 0.95 else 1e-3) * B[:, before] if k in fresh else 0.0
+    A /= np.linalg.norm(A, axis=0)
+    A = np.asarray(np.linalg.qr(A, mode="r")) if triangular else A
+    monkeypatch.setattr(numeric, "PANEL", 10_000)
+    whole = numeric.accept_columns(A, None)
+    monkeypatch.setattr(numeric, "PANEL", 64)
+    panels = numeric.accept_columns(A, None)
+    assert np.flatnonzero(whole.accepted).tolist() == fresh.tolist()
+    assert np.array_equal(panels.accepted, whole.accepted)
+    assert_allclose(panels.residual, whole.residual, rtol=1e-9, atol=1e-11)
+
+
+def test_large_robots_on_inexact_frames_say_that_samples_were_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above a number of columns the exact result stands alone, with a warning; its parameters stay the same."""
+    rng = np.random.default_rng(2)
+    rows = [{"alpha": rng.uniform(-3.0, 3.0), "d": rng.uniform(0.1, 0.3), "r": 0.1} for _ in range(5)]
+    table = Robot.from_mdh(rows, name="bent")
+    robot = replace(table, links=tuple(replace(link, mdh=None) for link in table.links))
+    compared = base_parameters(robot)
+    monkeypatch.setattr(front_door, "MOST_SAMPLED", 20)
+    alone = base_parameters(robot)
+    assert alone.names == compared.names
+    assert "exact_without_samples" in [w.code for w in alone.warnings]
+    assert "exact_without_samples" not in [w.code for w in compared.warnings]

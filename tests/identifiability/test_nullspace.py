@@ -16,7 +16,7 @@ from dynid.dynamics.scene import standard_columns
 from dynid.errors import DynidError
 from dynid.identifiability.exact_geometry import Angle, cosine_sine, read_angle, reads_exactly
 from dynid.identifiability.finite_field import find_over_finite_field
-from dynid.identifiability.nullspace import find_by_nullspace
+from dynid.identifiability.nullspace import find_by_nullspace, find_kept_by_nullspace
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.robot import Link
 from dynid.robot.transform import Array, Transform, freeze, rotation_x, rotation_z
@@ -393,3 +393,16 @@ def test_refusals_name_the_remedy() -> None:
         find_by_nullspace(load_robot("puma560"), model="reaction", channels=("Fq",))
     with pytest.raises(DynidError, match="floating"):
         find_by_nullspace(load_robot("puma560", floating_base=True), model="reaction")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kept_columns_alone(seed: int) -> None:
+    """The kept columns without their rows, of trees, a person and an arm with known zeros."""
+    for some in (random_tree(seed=seed), humanoid(), load_robot("puma560")):
+        question: dict[str, Any] = {
+            "model": "torque",
+            "rotor_inertia": bool(seed % 2),
+            "tared": False,
+            "channels": None,
+        }
+        assert find_kept_by_nullspace(some, **question) == set(find_by_nullspace(some, **question).kept)

@@ -40,6 +40,15 @@ from dynid.robot.transform import Array
 DOUBTFUL = 1e-6
 """Residual of a preferred unit column below which its independence may be rounding."""
 
+MOST_SAMPLED = 2500
+"""Columns up to which an exact result on inexact frames is compared with samples, whose time grows as their cube."""
+
+MOST_LINKS_OF_RULES = 30
+"""Links up to which the rules are asked where exact result and samples disagree: seconds, and growing as their cube."""
+
+MANY_COLUMNS = 1000
+"""Columns up to which three random rows are drawn for each; above, 2000 more rows than columns."""
+
 CHUNK = 1000
 """Samples of a log whose rows are held at once."""
 
@@ -392,10 +401,19 @@ def _find_certified(question: Question, seed: int) -> BaseParameters:
     exact = _with_geometry_warnings(exact)
     if reads_exactly(question.robot) or certain:
         return exact
+    if len(question.columns) > MOST_SAMPLED:
+        unchecked = Message(
+            "exact_without_samples", "the frames of this file are known to the precision of a float only, and random "
+            "samples of {columns} parameters, which would show whether axes that should meet or be parallel miss each "
+            "other by rounding, take too long by default", "compare with {qr}, or write angles and lengths with few "
+            "digits", columns=len(question.columns), qr=Option("method", "qr"),
+        )  # fmt: skip
+        return replace(exact, warnings=(*exact.warnings, unchecked))
     sampled = _find_by_samples(question, "qr", seed, None, None)
     if sampled.names == exact.names:
         return exact
-    if exact.certificate is None and rules_apply(question) and _find_by_rules(question).names == sampled.names:
+    few = len(question.robot.links) <= MOST_LINKS_OF_RULES
+    if few and exact.certificate is None and rules_apply(question) and _find_by_rules(question).names == sampled.names:
         return sampled  # two independent methods that allow for rounding
     warning = Message(
         "exact_and_samples_disagree", "the frames of this file are known to the precision of a float only, and the "
@@ -486,7 +504,7 @@ def _find_by_samples(
 
         scaled, *draws, offsets = draw_scaled_rows(question, rows or len(columns), seed, scaling)
     else:
-        draws = independent_draws(question, rows or 3 * len(columns), seed)
+        draws = independent_draws(question, rows or len(columns) + 2 * min(len(columns), MANY_COLUMNS), seed)
     find = find_by_qr if method == "qr" else find_by_svd
     result, *others = (
         find(d.matrix, left_out=question.known_zero_columns, offsets=offsets, noise=d.noise) for d in draws
@@ -711,16 +729,14 @@ def _snap_link_to_special_geometry(link: Link, row: MdhRow, largest: float, plac
 
 def _names_lost_by_special_geometry(question: Question, robot: Robot, special: Robot) -> tuple[str, ...] | None:
     """Names kept for the given geometry and not for the special one; None where no exact method applies."""
-    from dynid.identifiability.nullspace import find_by_nullspace
+    from dynid.identifiability.nullspace import find_kept_by_nullspace
 
     if robot.couplings or robot.closures or not question.measures_along_frame_axes:
         return None
     kept = [
-        set(
-            find_by_nullspace(
-                r, model=question.model, rotor_inertia=question.rotor_inertia, tared=question.tared,
-                channels=question.channels,
-            ).kept
+        find_kept_by_nullspace(
+            r, model=question.model, rotor_inertia=question.rotor_inertia, tared=question.tared,
+            channels=question.channels,
         )
         for r in (robot, special)
     ]  # fmt: skip

@@ -393,6 +393,15 @@ def find_by_nullspace(
     return _regrouping_of_rows(rows, len(columns))
 
 
+def find_kept_by_nullspace(
+    robot: Robot, *, model: str, rotor_inertia: bool, tared: bool, channels: tuple[str, ...] | None
+) -> frozenset[int]:
+    """Kept columns of an open tree alone, as `find_by_nullspace` finds them: rows would cost the square of a chain."""
+    columns = standard_columns(robot, rotor_inertia=rotor_inertia)
+    rows = find_rows_of_tree(robot, columns, model, tared=tared, channels=channels, kept_alone=True)
+    return frozenset(rows)
+
+
 def find_rows_of_tree(
     robot: Robot,
     columns: ColumnSet,
@@ -401,8 +410,12 @@ def find_rows_of_tree(
     tared: bool,
     channels: tuple[str, ...] | None,
     poses: Poses | None = None,
+    kept_alone: bool = False,
 ) -> dict[int, Row]:
-    """Rows by kept column of the open tree, couplings and closures left aside; see `find_by_nullspace`."""
+    """Rows by kept column of the open tree, couplings and closures left aside; see `find_by_nullspace`.
+
+    kept_alone: rows may be empty.
+    """
     measured = _measurements_of_model(robot, model, channels)
     known = frozenset(robot.known_zeros)
     left_out = frozenset(k for k, name in enumerate(columns.names) if name in known)
@@ -415,6 +428,8 @@ def find_rows_of_tree(
                 roots[0].rows.add(combine_rows(f, roots[0].A))
             weights = []
         if not left_out and not weights and all(link.parent < k for k, link in enumerate(robot.links)):
+            if kept_alone:
+                return {_columns_of_link(columns, c.link)[pivot]: {} for c in conditions for pivot in c.rows.rows}
             return _regroup_link_by_link(robot, conditions, columns)
         return _regroup_all_links(robot, conditions, columns, weights, left_out)
 

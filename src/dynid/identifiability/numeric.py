@@ -571,35 +571,61 @@ class _AcceptedColumns:
     noise: Array
 
 
+PANEL = 256
+"""Columns of a large matrix that are projected on those accepted before in one product."""
+
+SMALL = 0.01
+"""Share of a column, beyond its panel's first projection, below which what is left of it is projected once more."""
+
+
 def accept_columns(A: Array, noise: Array | None, tolerance: float = TOLERANCE) -> _AcceptedColumns:
     """Accept columns of A, left to right, that those accepted before do not explain; reorthogonalised once.
 
     The noise of what is left of a column is its own and that of the accepted ones, as much of each as it contains.
-    Of a triangular A, the columns before the first dependent one are found by their diagonal elements.
+    Of a triangular A, the columns before the first dependent one are found by their diagonal elements. Matrices of many
+    columns are worked on in panels: what the columns accepted before explain of a panel is two products of matrices.
     """
-    most = min(A.shape)
-    Q, R = np.zeros((A.shape[0], most)), np.zeros((most, most))
-    residual, level = np.zeros((2, A.shape[1]))
-    first = 0 if noise is not None or np.tril(A, -1).any() else _leading_count(np.abs(np.diag(A)) > tolerance)
+    most, total = min(A.shape), A.shape[1]
+    triangular = not np.tril(A, -1).any()
+    Q, R = np.zeros((A.shape[0], most)), np.zeros((most, most) if noise is not None else (0, 0))
+    residual, level = np.zeros((2, total))
+    first = 0 if noise is not None or not triangular else _leading_count(np.abs(np.diag(A)) > tolerance)
     taken = list(range(first))
-    Q[taken, taken], R[:first, :first], residual[:first] = 1.0, A[:first, :first], np.abs(np.diag(A)[:first])
-    for k in range(first, A.shape[1]):
-        x, count = A[:, k], len(taken)
-        share = np.zeros(count)
-        for _ in range(2):
-            part = Q[:, :count].T @ x
-            x, share = x - Q[:, :count] @ part, share + part
-        residual[k] = np.linalg.norm(x)
-        if noise is not None:
-            beta = scipy.linalg.solve_triangular(R[:count, :count], share) if count else share
-            level[k] = noise[k] + np.abs(beta) @ noise[taken]
-        if residual[k] > (tolerance if noise is None else _DECISION * level[k]) and count < most:
-            Q[:, count] = x / residual[k]
-            R[:count, count], R[count, count] = share, residual[k]
-            taken.append(k)
-    accepted = np.zeros(A.shape[1], dtype=np.bool_)
+    Q[taken, taken], residual[:first] = 1.0, np.abs(np.diag(A)[:first])
+    width = total if noise is not None else PANEL
+    for start in range(first, total, max(width, 1)):
+        stop, before = min(start + width, total), len(taken) if start > first else 0
+        high = min(stop, A.shape[0]) if triangular else A.shape[0]  # rows below are zeros, of Q as well
+        panel = A[:high, start:stop]
+        if before:
+            panel = _without_explained(_without_explained(panel, Q[:high, :before]), Q[:high, :before])
+        for k in range(start, stop):
+            x, count = panel[:, k - start], len(taken)
+            share = np.zeros(count - before)
+            size = np.linalg.norm(x) if before else 0.0
+            for _ in range(2):
+                part = Q[:high, before:count].T @ x
+                x, share = x - Q[:high, before:count] @ part, share + part
+            residual[k] = np.linalg.norm(x)
+            if tolerance < residual[k] < SMALL * size:
+                x = _without_explained(x, Q[:high, :count])
+                residual[k] = np.linalg.norm(x)
+            if noise is not None:
+                beta = scipy.linalg.solve_triangular(R[:count, :count], share) if count else share
+                level[k] = noise[k] + np.abs(beta) @ noise[taken]
+            if residual[k] > (tolerance if noise is None else _DECISION * level[k]) and count < most:
+                Q[:high, count] = x / residual[k]
+                if noise is not None:
+                    R[:count, count], R[count, count] = share, residual[k]
+                taken.append(k)
+    accepted = np.zeros(total, dtype=np.bool_)
     accepted[taken] = True
     return _AcceptedColumns(accepted, residual, level)
+
+
+def _without_explained(X: Array, Q: Array) -> Array:
+    """Columns X less what the orthonormal columns Q explain of them."""
+    return np.asarray(X - Q @ (Q.T @ X))
 
 
 def _leading_count(mask: NDArray[np.bool_]) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +52,29 @@ class Content:
         edges = np.flatnonzero(np.diff(same, prepend=False, append=False)).reshape(-1, 2)
         bounds = np.concatenate([[-np.inf], t, [np.inf]])
         return [(float(bounds[start]), float(bounds[stop + 1])) for start, stop in edges.tolist() if stop - start >= 3]
+
+
+def find_recordings_alike(contents: Sequence[Content | None], first: int = 0) -> Iterator[tuple[int, Iterator[int]]]:
+    """Recordings from the `first` on that share marks with earlier ones: their places, and those of the others.
+
+    Others come in increasing order and are looked for while they are taken: of many copies one is enough.
+    """
+    marks = [np.zeros(0, dtype=np.uint64) if x is None else x.marks for x in contents]
+    known, count = np.unique(np.concatenate(marks), return_counts=True) if marks else (marks, np.zeros(0))
+    shared = known[count > 1]
+    holders: dict[int, list[int]] = {}
+    for place, own in enumerate(marks):
+        some = own[np.isin(own, shared, assume_unique=True)].tolist() if len(shared) else []
+        earlier = [holders[mark] for mark in some if mark in holders]
+        if earlier and place >= first:
+            yield place, _merge_places(earlier)
+        for mark in some:
+            holders.setdefault(mark, []).append(place)
+
+
+def _merge_places(increasing: list[list[int]]) -> Iterator[int]:
+    """Places of several lists, each once, in increasing order."""
+    return (place for place, _ in groupby(heapq.merge(*increasing)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.errors import IdentificationError, LogError
-from dynid.logs.content import KEPT, Content, ContentMarker
+from dynid.logs.content import KEPT, Content, ContentMarker, find_recordings_alike
 from dynid.logs.log import Samples
 from dynid.storage.files import hash_file
 from fourier import fourier_motion
@@ -234,3 +234,29 @@ def test_standstill_with_coarse_sensors_is_nothing_in_common() -> None:
         q = np.concatenate([rest, move, rest[::-1]])
         pair.append(content(q, np.round(5.0 * np.cos(q) + 0.02 * rng.standard_normal(q.shape), 2)))
     assert pair[0].shared_intervals(pair[1]) == pair[1].shared_intervals(pair[0]) == []
+
+
+def test_recordings_alike_are_those_that_share_samples() -> None:
+    """Of many recordings, all pairs that share intervals are found, in order, without a look at every pair."""
+    rng = np.random.default_rng(3)
+    pools = rng.integers(0, 1 << 60, (8, 40), dtype=np.uint64)
+    contents: list[Content | None] = [None]
+    for _ in range(60):
+        some = [pool[: rng.integers(5, 40)] for pool in pools[rng.random(8) < 0.2]]
+        marks = np.unique(np.concatenate([*some, rng.integers(0, 1 << 60, 10, dtype=np.uint64)]))
+        contents.append(Content(marks, np.sort(rng.uniform(0.0, 9.0, len(marks)))))
+    contents.append(contents[5])
+    found = {(place, other) for place, others in find_recordings_alike(contents, first=20) for other in others}
+    shared = {
+        (k, h)
+        for k, a in enumerate(contents)
+        for h, b in enumerate(contents[:k])
+        if k >= 20 and a is not None and b is not None and np.isin(a.marks, b.marks).any()
+    }
+    assert found == shared
+    assert 100 < len(shared) < 1500
+    assert (61, 5) in shared
+    for k, a in enumerate(contents[20:], start=20):
+        for h, b in enumerate(contents[:k]):
+            assert a is None or b is None or not a.shared_intervals(b) or (k, h) in found
+    assert [next(others) for _, others in find_recordings_alike([contents[5]] * 2000)] == [0] * 1999

@@ -12,6 +12,7 @@ from campaign import several_logs
 
 import dynid
 from dynid.estimation.accumulate.state import State
+from dynid.estimation.inference import between_logs
 from dynid.estimation.inference.between_logs import GravityColumns, group_logs_by_motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
@@ -254,6 +255,22 @@ def test_logs_of_one_motion_say_what_they_cannot_show() -> None:
 
 def motion_groups(robot: Robot, logs: list[dynid.Log]) -> list[list[int]]:
     return group_logs_by_motion(dynid.collect_state(robot, logs, friction=PLAIN, cutoff=8.0))
+
+
+def test_of_many_motions_the_nearest_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine motions, each twice with other noise: the groups do not depend on how many are compared."""
+    robot = invented("gautier3")
+    logs = []
+    for seed in range(9):
+        log = log_of_motion(robot, seed, plain=False)
+        assert log.tau is not None
+        rng = np.random.default_rng(seed)
+        again = log.tau + rng.normal(0.0, 0.1, log.tau.shape)
+        logs += [log, dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=again, name=f"again {seed}")]
+    expected = [[k, k + 1] for k in range(0, 18, 2)]
+    for most in (32, 2):
+        monkeypatch.setattr(between_logs, "MOST_COMPARED", most)
+        assert sorted(map(sorted, motion_groups(robot, logs))) == expected
 
 
 def test_a_repeated_motion_counts_once_among_others() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -114,9 +116,24 @@ def show_verdict(verdict: Verdict, screen: Console) -> None:
     head, style = f"verdict: {level}", LEVEL_STYLES[verdict.level]
     print_line(screen, f"{head}{colon}{reasons}", style=style, until=len(head))
     step = verdict.next_step
-    screen.print(f"next: {escape_markup(command_line_wording(step))}", highlight=False, soft_wrap=True)
+    shown = shorten_file_lists(command_line_wording(step))
+    screen.print(f"next: {escape_markup(shown)}", highlight=False, soft_wrap=True)
     if why := step.record("command line")["facts"].get("why"):
         print_line(screen, f"why: {why}")
+
+
+MOST_FILES = 20
+"""Files of one kind, one after the other in a command, that are printed; of more, the first, the last and a count."""
+
+
+def shorten_file_lists(command: str) -> str:
+    """Command for the eye: `a.csv ... z.csv (1000 files)` in place of a long list of files of one kind."""
+    shown: list[str] = []
+    for kind, words in groupby(command.split(" "), key=lambda word: "" if word[:1] == "-" else Path(word).suffix):
+        some = list(words)
+        short = [some[0], "...", some[-1], f"({len(some)} files)"]
+        shown += short if kind and len(some) > MOST_FILES else some
+    return " ".join(shown)
 
 
 def show_subject(result: Identification, screen: Console) -> None:

@@ -234,7 +234,7 @@ class _BlockCollector:
             if parts:
                 changes = np.concatenate([channel.rows_in_wide(part) for part in parts])
                 per_row = factors[-1].count / sum(map(len, trials))
-                noise.append(ChannelFactor.from_rows(changes * np.sqrt(per_row)))
+                noise.append(_factor_of_changes(changes, np.sqrt(per_row)))
         if any(factor.count for factor in unsettled):
             self.unsettled[len(self.blocks)] = tuple(unsettled)
         start, stop = float(t[0]), float(t[-1])
@@ -378,6 +378,16 @@ def _slice_rows(rows: Rows, part: slice) -> Rows:
         rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.a[part], rows.wide[part],
         rows.settled[part], rows.good[part], rows.share[part], trials=trials, is_kept=rows.is_kept,
     )  # fmt: skip
+
+
+MANY_CHANGES = 20
+"""Rows of changes by noise from which those of joints that a channel does not feel are left out: all zeros."""
+
+
+def _factor_of_changes(changes: Array, weight: float) -> ChannelFactor:
+    """Factor of changes by noise; in a tree, a channel feels accelerations of few joints."""
+    felt = changes[changes.any(axis=1)] if len(changes) >= MANY_CHANGES else changes
+    return replace(ChannelFactor.from_rows(felt * weight), count=len(changes))
 
 
 def _lasting_rows(rows: Rows) -> Rows:

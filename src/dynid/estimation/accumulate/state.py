@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from dynid.estimation.records import StoredEquation, check_shape, move_robot_bes
 from dynid.estimation.regression.equation import Equation, Indices
 from dynid.estimation.regression.rows import Rows
 from dynid.estimation.solve.robust import OutlierModel
-from dynid.logs.content import Content
+from dynid.logs.content import Content, find_recordings_alike
 from dynid.logs.cutoff import UNSURE, LoopNoise
 from dynid.logs.findings import Findings
 from dynid.messages import Message
@@ -200,37 +201,48 @@ def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> Stat
     Blocks with samples that an earlier log holds, or one of those `before`, are left out; so is a log without any.
     """
     repeats: list[RepeatedSamples] = []
-    blocks = list(state.blocks)
-    for number, found in enumerate(state.findings):
-        for place, other in enumerate((*before, *state.findings[:number]), start=-len(before)):
-            own = [block for block in blocks if block.log == number]
-            if found.content is None or other.content is None or not own:
-                continue
-            spans = found.content.shared_intervals(other.content)
-            again = {id(b) for b in own if any(b.start < stop and b.stop > start for start, stop in spans)}
+    blocks_of_log: dict[int, list[Block]] = {}
+    for block in state.blocks:
+        blocks_of_log.setdefault(block.log, []).append(block)
+    recordings = (*before, *state.findings)
+    gone: set[int] = set()
+    for here, others in find_recordings_alike([found.content for found in recordings], first=len(before)):
+        number, found = here - len(before), recordings[here]
+        own = blocks_of_log.get(number, [])
+        left_of_log = own
+        for other in others:
+            if not left_of_log:
+                break
+            a, b = found.content, recordings[other].content
+            assert a is not None
+            assert b is not None
+            spans = a.shared_intervals(b)
+            again = {id(x) for x in left_of_log if any(x.start < stop and x.stop > start for start, stop in spans)}
             if again:
-                blocks = [block for block in blocks if id(block) not in again]
-                share, gone = len(again) / len(own), len(again) == len(own)
-                repeats.append(RepeatedSamples(number, found.log, place, other.log, share, gone))
+                share, whole = len(again) / len(left_of_log), len(again) == len(left_of_log)
+                left_of_log = [block for block in left_of_log if id(block) not in again]
+                gone |= again
+                place = other - len(before)
+                repeats.append(RepeatedSamples(number, found.log, place, recordings[other].log, share, whole))
     if not repeats:
         return state
-    left = {log: k for k, log in enumerate(sorted({block.log for block in blocks}))}
+    blocks = [block for block in state.blocks if id(block) not in gone]
+    count = Counter(block.log for block in blocks)
+    shares = {log: count[log] / len(own) for log, own in blocks_of_log.items()}
+    left = {log: k for k, log in enumerate(sorted(count))}
     return replace(
         state,
         blocks=tuple(replace(block, log=left[block.log]) for block in blocks),
         settling=tuple(state.settling[log] for log in left),
         kept=tuple(replace(rows, log=left[rows.log]) for rows in state.kept if rows.log in left),
         findings=tuple(state.findings[log] for log in left),
-        floor=tuple(_scale_factors(f, state.blocks, blocks, log) for log, f in enumerate(state.floor) if log in left),
+        floor=tuple(_scale_factors(f, shares[log]) for log, f in enumerate(state.floor) if log in left),
         repeats=tuple(repeats),
     )
 
 
-def _scale_factors(
-    factors: tuple[ChannelFactor, ...], before: Sequence[Block], after: Sequence[Block], log: int
-) -> tuple[ChannelFactor, ...]:
+def _scale_factors(factors: tuple[ChannelFactor, ...], share: float) -> tuple[ChannelFactor, ...]:
     """Factors scaled down to the share of a log's blocks that is left."""
-    share = sum(block.log == log for block in after) / sum(block.log == log for block in before)
     return tuple(replace(factor, R=np.sqrt(share) * factor.R) for factor in factors)
 
 

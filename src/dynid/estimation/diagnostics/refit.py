@@ -259,15 +259,14 @@ class KeptSamples:
             return None
         count = min(count, len(usable)) // STRETCHES * STRETCHES
         places = usable[np.linspace(0, len(usable) - 1, count).astype(np.int64)]
-        wide = np.concatenate([rows.wide for rows in pieces])[places]
         t, q, v, a = (np.concatenate([getattr(rows, x) for rows in pieces])[places] for x in ("t", "q", "v", "a"))
         piece = np.concatenate([np.full(len(rows.t), k) for k, rows in enumerate(pieces)])[places]
         log = np.array([rows.log for rows in pieces])[piece]
-        tau = np.column_stack([channel.rows_in_wide(wide)[:, -1] for channel in channels])
         recorded = tuple(
             (rows.t, np.column_stack([channel.rows_in_wide(rows.wide)[:, -1] for channel in channels]), rows.q)
             for rows in pieces
         )
+        tau = np.concatenate([torque for _, torque, _ in recorded])[places]
         slopes = _slopes_of_positions(pieces)
         slopes = None if slopes is None else (slopes[0][places], slopes[1][places])
         friction, odd, stops = _friction_columns(equation, pieces, places)
@@ -341,7 +340,6 @@ def _friction_columns(
     Dry friction is that of the rows; rows without stop operators get some along their positions.
     """
     v = np.concatenate([rows.v for rows in pieces])[places]
-    wide = np.concatenate([rows.wide for rows in pieces])[places]
     widths = {stop_width(name): name for name in equation.friction if STOP.fullmatch(name)}
     stops = [name for width, name in sorted(widths.items()) if 0.0 < width < WIDEST_STOP]
     names = [*stops, *(name for name in equation.friction if name == "coulomb")] if equation.is_direct_drive else []
@@ -362,9 +360,9 @@ def _friction_columns(
         j = channel.joint
         place = {int(k): c for c, k in enumerate(channel.columns)}
         own = [v[:, j], np.ones(len(v))] + ([] if along is None else list(along[places][:, :, j].T))
-        own += [
-            channel.rows_in_wide(wide)[:, place[int(equation.columns_by_friction_block[name][j])]] for name in names
-        ]
+        for name in names:
+            k = place[int(equation.columns_by_friction_block[name][j])]
+            own.append(np.concatenate([channel.rows_in_wide(rows.wide)[:, k] for rows in pieces])[places])
         columns = np.column_stack(own)
         if beside and span[j] >= MOTOR_SPAN:
             columns[:, -beside:] = 0.0

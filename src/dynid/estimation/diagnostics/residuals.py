@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -547,12 +547,16 @@ def _fit_trivial_models(used: Sequence[tuple[Indices, Array, Array]], noise: Arr
     return x
 
 
+ROWS_AT_ONCE = 1000
+"""Rows of gravity that are made at once."""
+
+
 def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[Indices, Array, Array]]:
     """Columns (m,), rows (K, m) of gravity, Coulomb friction and offset, and torques (K,), of every joint."""
     step, n = _row_stride_for_checks(kept), len(equation.torque_channels)
-    pieces: list[list[tuple[Array, Array]]] = [[] for _ in range(n)]
-    for rows in kept:
-        q, v = rows.q[::step], rows.v[::step]
+    pieces: list[list[tuple[NDArray[np.bool_], Array]]] = [[] for _ in range(n)]
+    torques = [[channel.rows_in_wide(rows.wide)[::step, -1] for rows in kept] for channel in equation.torque_channels]
+    for q, v in _short_pieces(kept, step):
         still = Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))
         wide = equation.rigid_rows(still)
         for c, channel in enumerate(equation.torque_channels):
@@ -560,11 +564,24 @@ def _trivial_model_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[
             slides = np.where(np.abs(speed) < STILL * equation.shapes.scale[channel.joint], 0.0, np.sign(speed))
             gravity = channel.rows_in_wide(wide)[:, : channel.base]
             W = np.column_stack([gravity, slides, np.ones(len(q))])
-            pieces[c].append((W, channel.rows_in_wide(rows.wide)[::step, -1]))
+            some = np.asarray(W.any(axis=0))  # most base parameters have no weight
+            pieces[c].append((some, W[:, some]))
     found = []
     for c, (channel, own) in enumerate(zip(equation.torque_channels, pieces, strict=True)):
-        W, base = np.concatenate([rows for rows, _ in own]), equation.base_column_count
+        base = equation.base_column_count
         columns = np.array([*channel.columns[: channel.base], base + c, base + n + c])
-        some = W.any(axis=0)  # most base parameters have no weight
-        found.append((columns[some], W[:, some], np.concatenate([y for _, y in own])))
+        some = np.any([seen for seen, _ in own], axis=0)
+        rows, start = np.zeros((sum(len(W) for _, W in own), int(some.sum()))), 0
+        for seen, W in own:
+            rows[start : start + len(W), seen[some]] = W
+            start += len(W)
+        found.append((columns[some], rows, np.concatenate(torques[c])))
     return found
+
+
+def _short_pieces(kept: Sequence[Rows], step: int) -> Iterator[tuple[Array, Array]]:
+    """Positions and velocities of every `step`th row, in pieces: rows of many joints at once are large."""
+    for rows in kept:
+        q, v = rows.q[::step], rows.v[::step]
+        for start in range(0, len(q), ROWS_AT_ONCE):
+            yield q[start : start + ROWS_AT_ONCE], v[start : start + ROWS_AT_ONCE]

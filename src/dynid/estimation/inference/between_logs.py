@@ -51,6 +51,9 @@ SAME, NEAR = 0.9, 0.1
 """Share of a log's samples that are near those of another one if it shows the same motion, and what near is: the root
 mean square difference of positions and velocities, each over its standard deviation."""
 
+MOST_COMPARED = 32
+"""Groups of logs that a log is compared with: of more, those nearest by means and deviations."""
+
 
 def group_logs_by_motion(state: State) -> list[list[int]]:
     """Logs in groups of the same motion, the longest of a group first; by samples that were kept."""
@@ -65,17 +68,33 @@ def group_logs_by_motion(state: State) -> list[list[int]]:
     spread = np.std(np.concatenate(list(samples.values())), axis=0)
     scale = np.where(spread > 0.0, spread, 1.0) * np.sqrt(len(spread))
     groups: list[list[int]] = []
+    looks = np.empty((len(samples), 2 * len(spread)))  # means and deviations, by which the nearest groups are found
+    ranges: list[tuple[Array, Array]] = []
     for log in sorted(samples, key=lambda log: -len(samples[log])):
-        own = samples[log][:: max(1, len(samples[log]) // 400)] / scale
-        for group in groups:
-            other = samples[group[0]] / scale
-            is_inside = (own >= other.min(axis=0) - NEAR) & (own <= other.max(axis=0) + NEAR)
-            if is_inside.mean(axis=0).min() >= SAME and np.mean(cKDTree(other).query(own)[0] < NEAR) >= SAME:
-                group.append(log)
+        whole = samples[log] / scale
+        own = whole[:: max(1, len(whole) // 400)]
+        look = np.concatenate([whole.mean(axis=0), whole.std(axis=0)])
+        for g in _nearest(looks[: len(groups)], look):
+            lowest, highest = ranges[g]
+            is_inside = (own >= lowest - NEAR) & (own <= highest + NEAR)
+            if is_inside.mean(axis=0).min() < SAME:
+                continue
+            if np.mean(cKDTree(samples[groups[g][0]] / scale).query(own)[0] < NEAR) >= SAME:
+                groups[g].append(log)
                 break
         else:
+            looks[len(groups)] = look
+            ranges.append((whole.min(axis=0), whole.max(axis=0)))
             groups.append([log])
     return groups
+
+
+def _nearest(looks: Array, look: Array) -> Sequence[int]:
+    """Places of the groups that may show the same motion, in their order: all, or the nearest of many."""
+    if len(looks) <= MOST_COMPARED:
+        return range(len(looks))
+    distance = ((looks - look) ** 2).sum(axis=1)
+    return [int(g) for g in np.sort(np.argpartition(distance, MOST_COMPARED)[:MOST_COMPARED])]
 
 
 def describe_single_motion(groups: list[list[int]]) -> Message | None:
@@ -185,13 +204,16 @@ def contrast_logs(
     noise_corrected: bool = False,
 ) -> LogContrasts | None:
     """Compare each log with all others; None where there is only one."""
-    logs = tuple(sorted({block.log for block in blocks}))
+    blocks_of_log: dict[int, list[Block]] = {}
+    for block in blocks:
+        blocks_of_log.setdefault(block.log, []).append(block)
+    logs = tuple(sorted(blocks_of_log))
     if len(logs) < 2:
         return None
     inverse = solution.whitening
     shares = []
     for log in logs:
-        own = tuple(block for block in blocks if block.log == log)
+        own = tuple(blocks_of_log[log])
         groups = group_blocks(own, max(FEWEST, most // len(logs)))
         parts = [
             group_normal_equations(unknowns, solution, inverse, pieces)
