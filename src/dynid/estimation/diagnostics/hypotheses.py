@@ -102,7 +102,7 @@ data, and of fits to few samples, which more columns always fit better."""
 UNSTABLE = 1.4
 """Error on held-out stretches over that of the fit from which on a recording does not predict itself."""
 
-AGREE = 3.0
+AGREE = 2.0
 """Mean logarithm, over its standard error, by which errors on several stretches must be lower in such a recording."""
 
 MATTERS = 0.03
@@ -549,12 +549,12 @@ class Search:
         """Whether a reading fits joints that matter better whatever depends on the position, where this must be asked.
 
         Too short a recording predicts its own stretches badly, and chance decides which reading does it best: there
-        the error to be expected of the other reading must be below what this one fits, and all stretches must agree.
+        the other reading must predict better than is to be expected of this one, on all stretches alike.
         """
         fits = [self.refit.fitted_error(replace(x.reading, sines=False), limited=True) for x in (found, now)]
         if now.error + FLOOR < UNSTABLE * (fits[1] + FLOOR) and not (self.thorough and self._is_unstable(now.reading)):
             return True
-        if self.thorough and not self._is_beyond_chance(found, now, fits):
+        if self.thorough and not self._is_beyond_chance(found, now):
             return False
         fits = [self.refit.fitted_error(replace(x.reading, sines=True), limited=True) for x in (found, now)]
         return fits[0] * PROMISING < fits[1] and self._improves_joints_that_matter(found, now)
@@ -565,15 +565,18 @@ class Search:
         held, fit = self.refit.held_out_errors(plain).mean(), self.refit.fitted_error(plain, limited=True)
         return bool(held + FLOOR > UNSTABLE * (fit + FLOOR))
 
-    def _is_beyond_chance(self, found: EvaluatedReading, now: EvaluatedReading, fits: Sequence[float]) -> bool:
-        """Whether a reading is better by more than the chance that rules short recordings; fits: errors of both.
+    def _is_beyond_chance(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
+        """Whether a reading is better by more than the chance that rules short recordings.
 
         The error to be expected of a reading lies between those of its fit and of held-out stretches.
         """
-        plain = replace(found.reading, sines=False)
-        before, after = (replace(x.reading, sines=x.sines) for x in (now, found))
-        expected = np.sqrt(fits[0] * self.refit.held_out_errors(plain).mean())
-        return bool(expected < fits[1]) and _do_folds_agree(self.refit, before, after)
+        before, after = (replace(x.reading, sines=False) for x in (now, found))
+        least, most, held = (
+            self.refit.fitted_error(before, limited=True),
+            *(float(self.refit.held_out_errors(x).mean()) for x in (before, after)),
+        )
+        judged = (replace(x.reading, sines=x.sines) for x in (now, found))
+        return held < np.sqrt(least * most) and _do_folds_agree(self.refit, *judged)
 
     def _improves_joints_that_matter(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
         """Whether joints with large torques are predicted better, too: small torques show much else."""
