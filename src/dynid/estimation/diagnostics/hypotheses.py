@@ -431,7 +431,7 @@ class Search:
         timed = self.alternatives.with_free_timing
         before, after = (timed.held_out_errors(replace(r, delay=x, sines=False)) + FLOOR for x in (0.0, r.delay))
         mean, typical = before.mean() / after.mean(), np.exp(np.log(before / after).mean())
-        if self.thorough and self._is_unstable(replace(r, delay=0.0)):
+        if self.thorough and r.delay < 0.0 and self._is_unstable(replace(r, delay=0.0)):
             without, plain = (replace(r, delay=x, sines=False) for x in (0.0, r.delay))
             if not _do_folds_agree(timed, without, plain):
                 return False
