@@ -382,6 +382,7 @@ def test_a_small_zero_beside_another_mistake_is_not_named(right: TriedData, monk
     """Models of real robots are off by as much: 2 degrees are given back where the error hardly changes."""
     search, plain = Search(right.samples.thin_out(FAST), thorough=True), Reading.as_recorded(6)
     monkeypatch.setattr(Search, "_is_arbitrary_motion", lambda *_: False)
+    monkeypatch.setattr(Search, "_is_supported_by_fit", lambda *_: True)  # the errors below are made up
     for angle, is_kept in ((2.0, False), (20.0, True)):
         moved = replace(plain, zero=tuple(changed([0.0] * 6, 2, np.radians(angle)).tolist()))
         search.judged[plain] = EvaluatedReading(plain, (0.108,) * 6)
@@ -647,10 +648,10 @@ def test_short_parts_of_recordings_name_no_mistake(name: str, log: int, begin: f
     assert found.best is None, str(found.best)
 
 
-@pytest.mark.parametrize(("name", "log", "joint"), [("kr300", 0, "3"), ("kr300", 1, "3"), ("lwr4", 0, "4")])
-def test_short_recordings_name_a_reversed_torque_and_nothing_else(name: str, log: int, joint: str) -> None:
-    """What chance adds beside it (zeros, delays) is left out."""
-    robot, part, options = _part_of_recording(name, log, 0.0)
+def test_a_short_recording_names_a_reversed_torque_and_nothing_else() -> None:
+    """What chance adds beside it (a zero by 180 degrees) is left out."""
+    joint = "3"
+    robot, part, options = _part_of_recording("kr300", 1, 0.0)
     assert part.tau is not None
     tau = part.tau.copy()
     tau[:, robot.joint_names.index(joint)] *= -1.0
