@@ -551,8 +551,8 @@ class Search:
         Too short a recording predicts its own stretches badly, and chance decides which reading does it best: there
         the other reading must predict better than is to be expected of this one, on all stretches alike.
         """
-        fits = [self.refit.fitted_error(replace(x.reading, sines=False), limited=True) for x in (found, now)]
-        if now.error + FLOOR < UNSTABLE * (fits[1] + FLOOR) and not (self.thorough and self._is_unstable(now.reading)):
+        fit = self.refit.fitted_error(now.reading, limited=True)
+        if now.error + FLOOR < UNSTABLE * (fit + FLOOR) and not (self.thorough and self._is_unstable(now.reading)):
             return True
         if self.thorough and not self._is_beyond_chance(found, now):
             return False
