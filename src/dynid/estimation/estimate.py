@@ -118,7 +118,7 @@ from dynid.estimation.solve.recursive import (
     solve_recursively,
 )
 from dynid.identifiability.relations import Regrouping
-from dynid.logs.findings import BEYOND_LIMITS
+from dynid.logs.findings import BEYOND_LIMITS, describe_saturation
 from dynid.logs.log import Log
 from dynid.logs.read import IN_CURRENT
 from dynid.messages import Message, Option
@@ -431,6 +431,7 @@ class SolvedState:
             recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
             unproven=(*describe_unprovable(equation), *(self.diagnosis.unproven if self.diagnosis else ())),
             one_motion=self.one_motion,
+            saturated=describe_saturation(state.findings),
             beyond_limits=[message for f in state.findings for message in f.notes if message.code == BEYOND_LIMITS],
             moving_too_far=self._joints_that_move_too_far(),
         )  # fmt: skip

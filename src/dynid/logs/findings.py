@@ -17,6 +17,9 @@ from dynid.robot.transform import Array
 SHOWN = 5
 """Rows that are named one by one."""
 
+MUCH_SATURATED = 0.05
+"""Share of rows with a torque at its limit from which on the verdict says so."""
+
 BEYOND, TURN, BEYOND_LIMITS = 5e-4, 2.0 * np.pi, "joints_beyond_limits"
 """How far beyond its limits a joint may be (rad or m) without a word, as limits are rounded; a turn; the code of it."""
 
@@ -204,6 +207,19 @@ class Findings:
             ),
         )  # fmt: skip
         return (*self.notes, *(Message(code, what, **facts) for seen, code, what, facts in reports if seen))
+
+
+def describe_saturation(found: Sequence[Findings]) -> list[Message]:
+    """Message on torques that were at their limits for so long that the rest is a selection; none without."""
+    share = sum(x.saturated for x in found) / max(sum(x.samples for x in found), 1)
+    if share < MUCH_SATURATED:
+        return []
+    joints = list(dict.fromkeys(name for x in found for name in x.limited_joints))
+    return [Message(
+        "torques_at_limits", "a torque{who} is at its limit in {percent:.0f} % of the rows: left out, so that the "
+        "largest torques are missing", "record a slower motion, which keeps torques inside their limits",
+        who=f" (joint {', '.join(joints)})" if joints else "", percent=100.0 * share, share=share, joints=joints,
+    )]  # fmt: skip
 
 
 def _count_facts(count: int, thing: str = "row") -> dict[str, Any]:

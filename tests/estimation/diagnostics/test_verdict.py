@@ -112,6 +112,22 @@ def test_dull_motion_is_doubted() -> None:
     assert "weak_parameters" in [reason.code for reason in result.verdict.reasons]
 
 
+@pytest.mark.parametrize(("share", "said"), [(0.3, True), (0.01, False)])
+def test_torques_that_are_often_at_their_limits_are_doubted(share: float, said: bool) -> None:
+    """What is left of a joint that is saturated in 30 % of the rows fits well, but is a selection."""
+    robot, motion, tau = data()
+    limit = np.quantile(np.abs(tau[:, 1]), 1.0 - share)
+    tau = tau.copy()
+    tau[:, 1] = np.clip(tau[:, 1], -limit, limit)
+    verdict = dynid.identify(robot, log_of(motion, tau), friction=PLAIN).verdict
+    found = [reason for reason in verdict.reasons if reason.code == "torques_at_limits"]
+    assert bool(found) == said
+    if said:
+        assert verdict.level != "good"
+        assert found[0].facts["joints"] == [robot.joint_names[1]]
+        assert abs(found[0].facts["share"] - share) < 0.02
+
+
 def test_short_logs_are_doubted() -> None:
     robot, motion, tau = data(duration=0.6)
     result = dynid.identify(robot, log_of(motion, tau), friction=())

@@ -174,13 +174,15 @@ def changed_entries(r: Reading) -> frozenset[tuple[str, object]]:
 
 
 def combine_changes(start: Reading, other: Reading, now: Reading) -> Reading | None:
-    """Reading `now` with what `other` changes of `start`; None where both change the order of the same channels."""
+    """Reading `now` with what `other` changes of `start`; None where both change the same order, or alike a factor."""
     if any(getattr(other, x) != getattr(start, x) != getattr(now, x) for x in ("q_order", "tau_order")):
         return None
     changed = [x for x in COMPONENTS if getattr(other, x) != getattr(start, x)]
     parts = {x: getattr(other, x) for x in changed}
     for x in {"gain", "q_factor"} & set(changed):
-        each = zip(getattr(start, x), getattr(other, x), getattr(now, x), strict=True)
+        each = list(zip(getattr(start, x), getattr(other, x), getattr(now, x), strict=True))
+        if any(a != b == c for a, b, c in each):
+            return None  # it is there already: twice would be its square
         parts[x] = tuple(c * b / a for a, b, c in each)
     if "zero" in changed:
         each = zip(start.zero, other.zero, now.zero, strict=True)
@@ -624,6 +626,15 @@ class Alternatives:
             gain = found.gain[j] / r.gain[j]
             if 1.0 / MOST_GAIN < abs(found.gain[j]) < MOST_GAIN and max(gain, 1.0 / gain) > LEAST_GAIN:
                 yield found
+
+    def are_factors_seen(self, r: Reading) -> bool:
+        """Whether half and double of every factor of a torque alone fit worse.
+
+        Noise and friction of a joint whose motion hardly shows in the others' torques ask for any smaller factor.
+        """
+        alone = [j for j in self.joints if abs(r.gain[j]) != 1.0 and abs(r.q_factor[j]) == 1.0]
+        most = (1.0 + LEAST_DIP) * self.fit_error(r)
+        return all(self.fit_error(self._with_gain(r, j, x)) > most for j in alone for x in (0.5, 2.0))
 
     def _with_gain(self, r: Reading, j: int, factor: float) -> Reading:
         """The reading with a joint's torque times a factor."""

@@ -101,6 +101,9 @@ data, and of fits to few samples, which more columns always fit better."""
 UNSTABLE = 1.4
 """Error on held-out stretches over that of the fit from which on a recording does not predict itself."""
 
+AGREE = 2.0
+"""Mean logarithm, over its standard error, by which errors on several stretches must be lower in such a recording."""
+
 MATTERS = 0.03
 """Standard deviation of a torque over the largest below which a joint alone proves nothing but a sign."""
 
@@ -134,11 +137,12 @@ FAST, CONFIRMED, SCREENED, FULL = 70, 180, 400, 1200
 class EvaluatedReading:
     """A reading with its held-out error: the lower of those with and without position-dependent torques.
 
-    channels: NRMSE of each.
+    channels: NRMSE of each; sines: whether with position-dependent torques.
     """
 
     reading: Reading
     channels: tuple[float, ...]
+    sines: bool = False
 
     @property
     def error(self) -> float:
@@ -191,10 +195,11 @@ class Search:
         plain = replace(reading, sines=False)
         if plain not in self.judged:
             try:
-                errors = [self.refit.held_out_errors(replace(plain, sines=x)) for x in self.position_torques]
+                errors = {x: self.refit.held_out_errors(replace(plain, sines=x)) for x in self.position_torques}
             except (DynidError, np.linalg.LinAlgError):
-                errors = [np.array([np.inf])]
-            self.judged[plain] = EvaluatedReading(plain, tuple(min(errors, key=lambda x: float(x.mean())).tolist()))
+                errors = {False: np.array([np.inf])}
+            sines = min(errors, key=lambda x: float(errors[x].mean()))
+            self.judged[plain] = EvaluatedReading(plain, tuple(errors[sines].tolist()), sines)
         return self.judged[plain]
 
     def _evaluate_without_position_torques(self, reading: Reading) -> EvaluatedReading:
@@ -425,6 +430,10 @@ class Search:
         timed = self.alternatives.with_free_timing
         before, after = (timed.held_out_errors(replace(r, delay=x, sines=False)) + FLOOR for x in (0.0, r.delay))
         mean, typical = before.mean() / after.mean(), np.exp(np.log(before / after).mean())
+        if self.thorough and r.delay < 0.0 and self._is_unstable(replace(r, delay=0.0)):
+            without, plain = (replace(r, delay=x, sines=False) for x in (0.0, r.delay))
+            if not _do_folds_agree(timed, without, plain):
+                return False
         return bool(min(mean, typical) > (SURELY_BETTER if r.delay > 0.0 else SURELY_EARLY))
 
     def _clear_springs(self, now: EvaluatedReading) -> list[EvaluatedReading]:
@@ -441,6 +450,7 @@ class Search:
         own = self.refit.samples.joints.index(best.springs[-1])
         explains = 2.0 * (found.channels[own] + FLOOR) < before.channels[own] + FLOOR
         matters = explains or self._improves_joints_that_matter(found, before)
+        matters = matters and self._is_supported_by_fit(found, before)
         return [found] if found.error + FLOOR < least and matters else []
 
     def _evaluate_best_of_each_kind(self, reading: Reading) -> None:
@@ -537,12 +547,35 @@ class Search:
     def _is_supported_by_fit(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
         """Whether a reading fits joints that matter better whatever depends on the position, where this must be asked.
 
-        Too short a recording predicts its own stretches badly, and chance decides which reading does it best.
+        Too short a recording predicts its own stretches badly, and chance decides which reading does it best: there
+        the other reading must predict better than is to be expected of this one, on all stretches alike.
         """
-        if now.error + FLOOR < UNSTABLE * (self.refit.fitted_error(now.reading, limited=True) + FLOOR):
+        fit = self.refit.fitted_error(now.reading, limited=True)
+        if now.error + FLOOR < UNSTABLE * (fit + FLOOR) and not (self.thorough and self._is_unstable(now.reading)):
             return True
-        fits = (self.refit.fitted_error(replace(x.reading, sines=True), limited=True) for x in (found, now))
-        return next(fits) * PROMISING < next(fits) and self._improves_joints_that_matter(found, now)
+        if self.thorough and not self._is_beyond_chance(found, now):
+            return False
+        fits = [self.refit.fitted_error(replace(x.reading, sines=True), limited=True) for x in (found, now)]
+        return fits[0] * PROMISING < fits[1] and self._improves_joints_that_matter(found, now)
+
+    def _is_unstable(self, r: Reading) -> bool:
+        """Whether stretches that were held out are predicted far worse than they are fitted, without sines."""
+        plain = replace(r, sines=False)
+        held, fit = self.refit.held_out_errors(plain).mean(), self.refit.fitted_error(plain, limited=True)
+        return bool(held + FLOOR > UNSTABLE * (fit + FLOOR))
+
+    def _is_beyond_chance(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
+        """Whether a reading is better by more than the chance that rules short recordings.
+
+        The error to be expected of a reading lies between those of its fit and of held-out stretches.
+        """
+        before, after = (replace(x.reading, sines=False) for x in (now, found))
+        least, most, held = (
+            self.refit.fitted_error(before, limited=True),
+            *(float(self.refit.held_out_errors(x).mean()) for x in (before, after)),
+        )
+        judged = (replace(x.reading, sines=x.sines) for x in (now, found))
+        return held < np.sqrt(least * most) and _do_folds_agree(self.refit, *judged)
 
     def _improves_joints_that_matter(self, found: EvaluatedReading, now: EvaluatedReading) -> bool:
         """Whether joints with large torques are predicted better, too: small torques show much else."""
@@ -574,6 +607,8 @@ class Search:
             return True
         if found == replace(start, derived=True) and self.refit.samples.are_velocities_wrong:
             return True
+        if not self.alternatives.are_factors_seen(found):
+            return False
         fits = fitted * BETTER_TIME < before or self._reverses_friction(found, start)
         some, before_it = self.evaluate_reading(found), self.evaluate_reading(start)
         return fits and self.is_clearly_better(some, before_it) and not self._is_arbitrary_motion(some, before_it)
@@ -608,7 +643,7 @@ class Search:
             without = (
                 self._evaluate_without_position_torques(other) if name == "springs" else self.evaluate_reading(other)
             )
-            if without.error + FLOOR <= PROMISING * (found.error + FLOOR):
+            if self._does_as_well(without, found):
                 found = without
         return self._drop_needless_entries(found, start) if self.thorough else found
 
@@ -649,7 +684,20 @@ class Search:
         if found.reading.springs:
             return found  # judged in another way
         other = self.evaluate_reading(simpler)
-        return other if other.error + FLOOR <= worse * (found.error + FLOOR) else found
+        return other if self._does_as_well(other, found, worse) else found
+
+    def _does_as_well(self, simpler: EvaluatedReading, found: EvaluatedReading, worse: float = PROMISING) -> bool:
+        """Whether a simpler reading's error is at most so many times worse, or worse by what may be chance."""
+        if simpler.error + FLOOR <= worse * (found.error + FLOOR):
+            return True
+        is_chance = not self._is_supported_by_fit(found, simpler)
+        return self.thorough and is_chance and not self._reverses_friction(found.reading, simpler.reading)
+
+
+def _do_folds_agree(refit: Refit, before: Reading, after: Reading) -> bool:
+    """Whether errors are lower on all held-out stretches alike, so that it is not one of them that decides."""
+    gains = np.log((refit.errors_of_folds(before) + FLOOR) / (refit.errors_of_folds(after) + FLOOR))
+    return bool(gains.mean() > AGREE * gains.std(ddof=1) / np.sqrt(len(gains)))
 
 
 def _turns_any(other: Reading, reading: Reading, joints: Sequence[int]) -> bool:

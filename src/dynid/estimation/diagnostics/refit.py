@@ -803,13 +803,21 @@ class Refit:
 
     def held_out_errors(self, reading: Reading) -> Array:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
+        return np.asarray(np.sqrt(self._held_out_squares(reading).sum(axis=0)))
+
+    def errors_of_folds(self, reading: Reading) -> Array:
+        """Mean NRMSE (folds,) on the stretches of each fold while they were held out."""
+        return np.asarray(np.sqrt(len(FOLDS) * self._held_out_squares(reading)).mean(axis=1))
+
+    def _held_out_squares(self, reading: Reading) -> Array:
+        """Sums of squared residuals (folds, channels) on held-out stretches, relative to the torque."""
         if reading not in self._held_out:
             task = ReadingTask(self, reading)
             self.work.done += _rows_work(task.equations.rows)
             self.add_fits(len(FOLDS), limited=True)
             weights = task.channel_weights(self._fit_all_samples(reading, True)[0])
             left = [task.residual_squares(task.fit_unknowns(weights, fold), fold) for fold in range(len(FOLDS))]
-            self._held_out[reading] = np.sqrt(np.sum(left, axis=0) / task.spread)
+            self._held_out[reading] = np.array(left) / task.spread
         return self._held_out[reading]
 
 

@@ -203,6 +203,7 @@ class Evidence:
     parameters. mistake: what explains the data better than what was recorded, if that was found; can_diagnose: not all
     of these were tried yet. recipe: friction was chosen by the data. excitation: options of a motion to record next.
     bad_channels: what was found in single joints' channels of the logs. one_motion: said where all logs show the same.
+    saturated: what was found of torques at their limits.
     beyond_limits: what was found of joints beyond their position limits; moving_too_far: revolute joints that
     range more than a turn further than their limits, with both ranges (rad).
     """
@@ -242,6 +243,7 @@ class Evidence:
     excitation: tuple[Option, ...] = ()
     unproven: tuple[Message, ...] = ()
     one_motion: Message | None = None
+    saturated: Sequence[Message] = ()
     beyond_limits: Sequence[Message] = ()
     moving_too_far: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -613,6 +615,7 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
         )  # fmt: skip
         many = evidence.unidentifiable_share >= MANY_UNIDENTIFIABLE
         reasons.append(Reason(said, "weak" if many else "usable", "excite", _excitation_after(evidence, WEAK_ONES)))
+    reasons += [Reason(said, "usable", "excite", excitation) for said in evidence.saturated]
     if evidence.base_condition > HIGH_CONDITION or evidence.condition > HOPELESS_CONDITION:
         is_base = evidence.base_condition > HIGH_CONDITION
         said = Message(
