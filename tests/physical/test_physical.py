@@ -254,3 +254,18 @@ def test_bad_wishes_are_refused_by_name() -> None:
         dynid.physical_parameters(result, total_mass=-3.0)
     with pytest.raises(PhysicalError, match="no link 'hand'"):
         dynid.physical_parameters(result, centre_of_mass={"hand": [(0.0, 1.0)] * 3})
+
+
+@pytest.mark.parametrize("weight", [-1.0, 1e-320, 1e-13, 1e300, np.inf, np.nan])
+def test_weights_of_the_prior_beyond_arithmetic_are_refused(weight: float) -> None:
+    result = identified(bodied("gautier3", 1), noise=0.1)
+    with pytest.raises(PhysicalError) as caught:
+        dynid.physical_parameters(result, prior_weight=weight)
+    assert caught.value.code == "prior_weight_invalid"
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e12])
+def test_weights_of_the_prior_within_arithmetic_give_bodies(weight: float) -> None:
+    found = dynid.physical_parameters(identified(bodied("gautier3", 1), noise=0.1), prior_weight=weight)
+    assert np.isfinite(found.cost)
+    assert smallest_eigenvalue(found) > 0.0

@@ -328,7 +328,8 @@ def _status_of_column(base: BaseParameters, c: int) -> Status:
 def _invisible_changes(base: BaseParameters, c: int) -> Iterator[dict[int, float]]:
     """Vectors of the null space that involve column c: a column changes by 1, kept ones by what cancels it."""
     M = base.regrouping.matrix
-    free = [k for k in range(M.shape[1]) if k not in base.kept and k not in base.question.known_zero_columns]
+    bound = {*base.kept, *base.question.known_zero_columns}
+    free = [k for k in range(M.shape[1]) if k not in bound]
     for k in free if c in base.kept else [c] if c in free else []:
         change = {k: 1.0} | {
             kept: -float(x) for kept, x in zip(base.kept, M[:, k], strict=True) if abs(x) > SMALL

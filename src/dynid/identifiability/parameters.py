@@ -175,10 +175,8 @@ class BaseParameters:
     @cached_property
     def no_effect(self) -> tuple[Parameter, ...]:
         """Parameters that the model does not see at all."""
-        silent = ~np.any(self.regrouping.matrix != 0.0, axis=0)
-        return tuple(
-            name for k, name in enumerate(self.columns) if silent[k] and k not in self.question.known_zero_columns
-        )
+        silent, known = ~np.any(self.regrouping.matrix != 0.0, axis=0), set(self.question.known_zero_columns)
+        return tuple(name for k, name in enumerate(self.columns) if silent[k] and k not in known)
 
     @cached_property
     def regrouped(self) -> tuple[Parameter, ...]:

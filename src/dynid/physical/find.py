@@ -42,6 +42,9 @@ from dynid.robot.transform import Array
 WORSE = 0.05
 """Growth of a channel's NRMSE from which on the cost of physicality is a warning."""
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
+"""Weights of the prior beyond which arithmetic ends; 0 leaves it out."""
+
 FEWEST_TIMES, MOST_TIMES = 0.2, 3.0
 """Masses over their prior beyond which they are named."""
 
@@ -112,10 +115,10 @@ def physical_parameters(
     True
     """
     result = identification
-    if prior_weight is not None and not (np.isfinite(prior_weight) and prior_weight >= 0.0):
+    if prior_weight is not None and prior_weight != 0.0 and not LEAST_WEIGHT <= prior_weight <= MOST_WEIGHT:
         raise PhysicalError(
-            "prior_weight_invalid", "{option} must be a number that is not negative, got {given}",
-            option=Option("prior_weight"), given=str(prior_weight)[:60],
+            "prior_weight_invalid", "{option} must be 0 or between {least:g} and {most:g}, got {given}",
+            option=Option("prior_weight"), given=str(prior_weight)[:60], least=LEAST_WEIGHT, most=MOST_WEIGHT,
         )  # fmt: skip
     if result.equation.unknown is not None:
         raise PhysicalError(

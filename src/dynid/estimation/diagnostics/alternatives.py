@@ -180,10 +180,10 @@ def combine_changes(start: Reading, other: Reading, now: Reading) -> Reading | N
     changed = [x for x in COMPONENTS if getattr(other, x) != getattr(start, x)]
     parts = {x: getattr(other, x) for x in changed}
     for x in {"gain", "q_factor"} & set(changed):
-        each = list(zip(getattr(start, x), getattr(other, x), getattr(now, x), strict=True))
-        if any(a != b == c for a, b, c in each):
+        factors = list(zip(getattr(start, x), getattr(other, x), getattr(now, x), strict=True))
+        if any(a != b == c for a, b, c in factors):
             return None  # it is there already: twice would be its square
-        parts[x] = tuple(c * b / a for a, b, c in each)
+        parts[x] = tuple(c * b / a for a, b, c in factors)
     if "zero" in changed:
         each = zip(start.zero, other.zero, now.zero, strict=True)
         parts["zero"] = tuple(wrap_angle(c + b - a) if b != a else c for a, b, c in each)

@@ -101,6 +101,9 @@ data, and of fits to few samples, which more columns always fit better."""
 UNSTABLE = 1.4
 """Error on held-out stretches over that of the fit from which on a recording does not predict itself."""
 
+SHORT = 0.5
+"""Seconds of motion per rigid column below which a recording is short: chance decides what predicts it best."""
+
 AGREE = 2.0
 """Mean logarithm, over its standard error, by which errors on several stretches must be lower in such a recording."""
 
@@ -177,6 +180,13 @@ class Search:
     def is_exhausted(self) -> bool:
         """Whether the budget is used up."""
         return self.refit.work.done > self.budget
+
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether a thorough search is among so few seconds of motion that chance rules it."""
+        samples = self.refit.samples
+        seconds = sum(float(t[-1] - t[0]) for t, _, _ in samples.recorded)
+        return self.thorough and seconds < SHORT * samples.equation.rigid_column_count
 
     @cached_property
     def position_torques(self) -> tuple[bool, ...]:
@@ -430,7 +440,7 @@ class Search:
         timed = self.alternatives.with_free_timing
         before, after = (timed.held_out_errors(replace(r, delay=x, sines=False)) + FLOOR for x in (0.0, r.delay))
         mean, typical = before.mean() / after.mean(), np.exp(np.log(before / after).mean())
-        if self.thorough and r.delay < 0.0 and self._is_unstable(replace(r, delay=0.0)):
+        if self.is_short and r.delay < 0.0 and self._is_unstable(replace(r, delay=0.0)):
             without, plain = (replace(r, delay=x, sines=False) for x in (0.0, r.delay))
             if not _do_folds_agree(timed, without, plain):
                 return False
@@ -450,7 +460,7 @@ class Search:
         own = self.refit.samples.joints.index(best.springs[-1])
         explains = 2.0 * (found.channels[own] + FLOOR) < before.channels[own] + FLOOR
         matters = explains or self._improves_joints_that_matter(found, before)
-        matters = matters and self._is_supported_by_fit(found, before)
+        matters = matters and (not self.is_short or self._is_supported_by_fit(found, before))
         return [found] if found.error + FLOOR < least and matters else []
 
     def _evaluate_best_of_each_kind(self, reading: Reading) -> None:
@@ -551,9 +561,9 @@ class Search:
         the other reading must predict better than is to be expected of this one, on all stretches alike.
         """
         fit = self.refit.fitted_error(now.reading, limited=True)
-        if now.error + FLOOR < UNSTABLE * (fit + FLOOR) and not (self.thorough and self._is_unstable(now.reading)):
+        if now.error + FLOOR < UNSTABLE * (fit + FLOOR) and not (self.is_short and self._is_unstable(now.reading)):
             return True
-        if self.thorough and not self._is_beyond_chance(found, now):
+        if self.is_short and not self._is_beyond_chance(found, now):
             return False
         fits = [self.refit.fitted_error(replace(x.reading, sines=True), limited=True) for x in (found, now)]
         return fits[0] * PROMISING < fits[1] and self._improves_joints_that_matter(found, now)
@@ -690,8 +700,8 @@ class Search:
         """Whether a simpler reading's error is at most so many times worse, or worse by what may be chance."""
         if simpler.error + FLOOR <= worse * (found.error + FLOOR):
             return True
-        is_chance = not self._is_supported_by_fit(found, simpler)
-        return self.thorough and is_chance and not self._reverses_friction(found.reading, simpler.reading)
+        is_chance = self.is_short and not self._is_supported_by_fit(found, simpler)
+        return is_chance and not self._reverses_friction(found.reading, simpler.reading)
 
 
 def _do_folds_agree(refit: Refit, before: Reading, after: Reading) -> bool:

@@ -594,7 +594,8 @@ class GravityColumns:
         self.equation = equation
         robot, base = equation.robot, equation.base
         self.stages = [Stage.for_robot(replace(robot, gravity=g), equation.stage.columns) for g in np.eye(3)]
-        free = [k for k in range(len(base.question.columns)) if k not in base.question.known_zero_columns]
+        known = set(base.question.known_zero_columns)
+        free = [k for k in range(len(base.question.columns)) if k not in known]
         M = base.regrouping.matrix[:, free]
         self.hidden = np.zeros((M.shape[1] + len(base.question.known_zero_columns), M.shape[1] - len(M)))
         self.hidden[free] = scipy.linalg.null_space(M)
