@@ -574,10 +574,14 @@ def test_smooth_dry_friction_is_no_delay(width: float, size: float, share: float
 def test_a_delay_beside_smooth_dry_friction_is_named() -> None:
     """Stop operators that turn late must not make up for torques that come late."""
     robot, log = smoothly_rubbing(0.01, 0.5, 1.0, delay=0.01)
-    best = dynid.diagnose(dynid.identify(robot, log, friction=RECIPE)).best
-    assert best is not None
-    assert [option.keyword for option in best.options] == ["delay"]
-    assert best.options[0].value == pytest.approx(0.01, abs=0.004)
+    result = dynid.identify(robot, log, friction=RECIPE)
+    assert result.diagnosis is not None
+    for found in (result.diagnosis, dynid.diagnose(result)):
+        best = found.best
+        assert best is not None
+        assert [option.keyword for option in best.options] == ["delay"]
+        assert best.options[0].value == pytest.approx(0.01, abs=0.004)
+        assert best.error < best.before
 
 
 def smoothly_rubbing(width: float, size: float, share: float, delay: float = 0.0) -> tuple[Robot, Log]:

@@ -288,11 +288,11 @@ class Search:
         close = sorted((x for x in close if not x.reading.springs), key=lambda x: x.error)[:FINALISTS]
         if best.reading.springs or best not in close:
             return best
-        least = min(close, key=lambda x: self._error_with_free_friction(x.reading))
-        before, after = (self._error_with_free_friction(x.reading) + FLOOR for x in (best, least))
+        least = min(close, key=lambda x: self.error_with_free_friction(x.reading))
+        before, after = (self.error_with_free_friction(x.reading) + FLOOR for x in (best, least))
         return least if before > BETTER_BESIDE_FRICTION * after else best
 
-    def _error_with_free_friction(self, r: Reading) -> float:
+    def error_with_free_friction(self, r: Reading) -> float:
         """Mean held-out error with friction of any timing, without position-dependent torques."""
         try:
             return float(self.alternatives.with_free_timing.held_out_errors(replace(r, sines=False)).mean())
@@ -409,12 +409,12 @@ class Search:
         pairs = [self.evaluate_reading(other) for _, other in good]
         is_mistaken = any(self._changed_parts(now.reading))
         least = (now.error + FLOOR) / (BETTER_PAIR_BESIDE if is_mistaken else BETTER_PAIR)
-        before = (self._error_with_free_friction(now.reading) + FLOOR) / BETTER_PAIR
+        before = (self.error_with_free_friction(now.reading) + FLOOR) / BETTER_PAIR
         return [
             x
             for x in pairs
             if self.is_clearly_better(x, now)
-            and (x.error + FLOOR < least or self._error_with_free_friction(x.reading) + FLOOR < before)
+            and (x.error + FLOOR < least or self.error_with_free_friction(x.reading) + FLOOR < before)
         ]
 
     def _best_of_each_kind(self, reading: Reading) -> list[Reading]:
@@ -847,7 +847,7 @@ class Diagnosis:
         for x in self.alternatives:
             mark = "*" if x.is_named else " "
             options = " ".join(option.render("command line") for option in x.options)
-            lines.append(f"{x.error:7.4f} {x.error / max(self.error, 1e-300):6.2f} {mark}{x.what.what}: {options}")
+            lines.append(f"{x.error:7.4f} {x.error / max(x.before, 1e-300):6.2f} {mark}{x.what.what}: {options}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -973,11 +973,21 @@ def _list_alternatives(data: TriedData, search: Search, named: EvaluatedReading 
     first = []
     if named is not None:
         first = [words.describe_alternative(named, is_named=True, alike=_readings_alike(search, named, others))]
+        if named.error >= error and named.reading == replace(start, delay=named.reading.delay):
+            before, after = _errors_with_free_friction(data.samples, named.reading)
+            first = [replace(first[0], before=before, error=after)]
     rest = [words.describe_alternative(x, is_named=False) for x in others]
     several = [x for x in rest if x.kind == "several"][SEVERAL_LISTED:]
     fitted = {replace(reading, sines=False) for reading, _ in search.screen.fits} - {start}
     shown = (*first, *[x for x in rest if x not in several][:LISTED])
     return Diagnosis(error, shown, len(fitted), not search.is_complete)
+
+
+def _errors_with_free_friction(samples: KeptSamples, delayed: Reading) -> tuple[float, float]:
+    """Errors before and after a delay by the fits that show it, those with friction of any timing."""
+    search = Search(samples.thin_out(CONFIRMED), thorough=False)
+    without = replace(delayed, delay=0.0)
+    return search.error_with_free_friction(without), search.error_with_free_friction(delayed)
 
 
 def _readings_alike(search: Search, named: EvaluatedReading, others: Sequence[EvaluatedReading]) -> list[Reading]:
