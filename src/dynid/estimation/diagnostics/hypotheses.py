@@ -102,7 +102,8 @@ UNSTABLE = 1.4
 """Error on held-out stretches over that of the fit from which on a recording does not predict itself."""
 
 SHORT = 0.5
-"""Seconds of motion per rigid column below which a recording is short: chance decides what predicts it best."""
+"""Seconds of motion per rigid column below which a recording is short: chance decides what predicts it best. Those of
+several recordings count twice: what chance does in one it does not do in another."""
 
 AGREE = 2.0
 """Mean logarithm, over its standard error, by which errors on several stretches must be lower in such a recording."""
@@ -185,7 +186,7 @@ class Search:
     def is_short(self) -> bool:
         """Whether a thorough search is among so few seconds of motion that chance rules it."""
         samples = self.refit.samples
-        seconds = sum(float(t[-1] - t[0]) for t, _, _ in samples.recorded)
+        seconds = sum(float(t[-1] - t[0]) for t, _, _ in samples.recorded) * (2.0 if np.ptp(samples.log) else 1.0)
         return self.thorough and seconds < SHORT * samples.equation.rigid_column_count
 
     @cached_property
