@@ -898,7 +898,7 @@ bodies: Call = lambda **k: dynid.physical_parameters(result(), **k)  # noqa: E73
 changes("physical_parameters", bodies, prior=Later(heavier))
 changes("physical_parameters", bodies, total_mass=30.0)
 changes("physical_parameters", bodies, prior_weight=1e3)
-refused("physical_parameters", "prior_weight= must be a number", bodies, prior_weight=-1.0)
+refused("physical_parameters", "prior_weight= must be 0 or", bodies, prior_weight=-1.0)
 changes("physical_parameters", bodies, bounds={"M3": (4.5, 5.0)})
 changes("physical_parameters", bodies, centre_of_mass={"3": [(-0.5, 0.5), (-0.5, 0.5), (0.1, 0.2)]})
 changes("physical_parameters", bodies, within={"3": dynid.Ellipsoid(np.array([0.0, 0.0, 0.3]), 0.2 * np.eye(3))})
