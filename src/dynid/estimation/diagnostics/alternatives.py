@@ -757,9 +757,10 @@ class Alternatives:
         def error(logarithms: Array) -> float:
             return self.fit_error(reading(logarithms))
 
+        low, high = float(np.log(0.5 * RATIOS[0])), float(np.log(2.0 * RATIOS[-1]))
         found = minimize(
-            error, np.log([best[j] for j in joints]), method="Powell",
-            bounds=[(float(np.log(0.5 * RATIOS[0])), float(np.log(2.0 * RATIOS[-1])))] * len(joints),
+            error, np.clip(np.log([best[j] for j in joints]), low, high), method="Powell",
+            bounds=[(low, high)] * len(joints),
             options={"xtol": 1e-3, "ftol": 1e-5, "maxfev": 100 * len(joints)},
         )  # fmt: skip
         ratios, common = np.exp(found.x), np.array(COMMON_RATIOS)
