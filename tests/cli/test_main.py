@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -53,18 +54,9 @@ def test_the_entry_loads_the_commands_only_when_it_runs() -> None:
     assert not loaded_modules("import dynid.cli") & {"typer", "click", "rich", "dynid.cli.app"}
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ImportError("a library failed to import")])
-def test_ctrl_c_while_loading_is_quiet(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Also where a library turns it into an error of its own."""
+def exit_code_of_main(app: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> object:
+    """Exit code of the entry with other commands, where Ctrl-C is not ignored as it is in a background shell."""
     from dynid.cli import main
-
-    def app(**_: object) -> None:
-        try:
-            signal.raise_signal(signal.SIGINT)
-        except KeyboardInterrupt:
-            raise error from None
 
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -74,7 +66,22 @@ def test_ctrl_c_while_loading_is_quiet(
             main()
     finally:
         signal.signal(signal.SIGINT, before)
-    assert left.value.code == 130
+    return left.value.code
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ImportError("a library failed to import")])
+def test_ctrl_c_while_loading_is_quiet(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a library turns it into an error of its own."""
+
+    def app(**_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise error from None
+
+    assert exit_code_of_main(app, monkeypatch) == 130
     assert capsys.readouterr().err == "dynid: interrupted\n"
 
 
@@ -82,7 +89,6 @@ def test_ctrl_c_that_a_loading_library_prints_is_quiet(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As NumPy's `import_array` does in compiled modules, before it raises an error of its own."""
-    from dynid.cli import main
 
     def app(**_: object) -> None:
         try:
@@ -91,16 +97,8 @@ def test_ctrl_c_that_a_loading_library_prints_is_quiet(
             sys.excepthook(*sys.exc_info())
             raise ImportError("a library failed to import") from None
 
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setitem(sys.modules, "dynid.cli.app", SimpleNamespace(app=app))
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
-    try:
-        with pytest.raises(SystemExit) as left:
-            main()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert left.value.code == 130
+    assert exit_code_of_main(app, monkeypatch) == 130
     assert capsys.readouterr().err == "dynid: interrupted\n"
 
 
@@ -208,7 +206,6 @@ def test_ctrl_c_at_every_step_of_a_command_is_one_line(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_a_finaliser_is_not_lost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Python prints what is raised there and goes on."""
-    from dynid.cli import main
 
     class Late:
         def __del__(self) -> None:
@@ -220,16 +217,8 @@ def test_ctrl_c_in_a_finaliser_is_not_lost(monkeypatch: pytest.MonkeyPatch, caps
             time.sleep(0.01)
         return 0
 
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setitem(sys.modules, "dynid.cli.app", SimpleNamespace(app=app))
     monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
-    try:
-        with pytest.raises(SystemExit) as left:
-            main()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert left.value.code == 130
+    assert exit_code_of_main(app, monkeypatch) == 130
     assert capsys.readouterr().err == "dynid: interrupted\n"
 
 

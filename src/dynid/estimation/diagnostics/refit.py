@@ -354,7 +354,7 @@ def _friction_columns(
                 for x in pieces
             ]
         )
-    found, beside = [], len(names) - len(stops) if along is None else 0
+    found, has_both = [], along is None and names[-1] == "coulomb"
     span = np.max([rows.q.max(axis=0) for rows in pieces], axis=0) - np.min([x.q.min(axis=0) for x in pieces], axis=0)
     for channel in equation.torque_channels:
         j = channel.joint
@@ -364,8 +364,8 @@ def _friction_columns(
             k = place[int(equation.columns_by_friction_block[name][j])]
             own.append(np.concatenate([channel.rows_in_wide(rows.wide)[:, k] for rows in pieces])[places])
         columns = np.column_stack(own)
-        if beside and span[j] >= MOTOR_SPAN:
-            columns[:, -beside:] = 0.0
+        if has_both and span[j] >= MOTOR_SPAN:
+            columns[:, -1] = 0.0
         found.append(columns)
     odd = np.ones(found[0].shape[1], dtype=np.bool_)
     odd[1] = False
